@@ -1,0 +1,54 @@
+// Weights: the few internal layouts into which every file format is transcoded at load.
+//
+// A weight is a matrix W of `n` outputs by `k` inputs; y = x W^T. A dozen file formats become five layouts:
+//
+//   kF32, kF16, kBF16   plain numbers
+//   kQ8                 signed 8-bit codes in groups of `group` along k:  w = scale * code + min
+//   kQ4                 unsigned 4-bit codes (0..15), likewise:           w = scale * code + min
+//
+// What follows for the formats (d, m: half-precision block constants; all products exact in f32 unless said):
+//   Q4_0: d*(q-8)  -> kQ4/32, scale d, min -8d        Q4_1: d*q+m -> kQ4/32        Q4_K -> kQ4/32, scale d*sc, min
+//   -dmin*m Q2_K: kQ4/16   Q3_K: kQ4/16 (code 0..7, min -4*scale)                          Q8_0 -> kQ8/32 Q5_0, Q5_1,
+//   Q5_K -> kQ8/32       Q6_K -> kQ8/16       IQ4_NL -> kQ8/32 (the code is the table's signed value)
+//
+// HostWeightRows is the canonical form on the host, row-major, in which a transcoder hands rows over. How an operator
+// set stores them (interleaved panels, scales as f16 where that loses nothing, ...) is its own business: it says how
+// many bytes it needs and packs the rows itself (Operators::weight_bytes, Operators::store_weight).
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/tensor.h"
+
+namespace twostroke {
+
+enum class WeightLayout : uint8_t { kF32, kF16, kBF16, kQ8, kQ4 };
+
+struct WeightShape {
+  WeightLayout layout = WeightLayout::kF32;
+  int64_t n = 0;         // outputs: rows of the matrix
+  int64_t k = 0;         // inputs; a multiple of `group` for kQ8 and kQ4
+  int32_t group = 0;     // 16 or 32 for kQ8 and kQ4, else 0
+  bool has_min = false;  // kQ8 without min: w = scale * code. kQ4 always has one.
+};
+
+// A weight in a device's memory, in the operator set's own arrangement. Owns nothing.
+struct Weight {
+  WeightShape shape;
+  DeviceAddress data;
+};
+
+// Some consecutive rows of a weight in canonical form, borrowed. Exactly the spans that the layout uses are non-empty.
+struct HostWeightRows {
+  int64_t row_begin = 0;
+  int64_t row_count = 0;
+  std::span<const float> f32;        // kF32: [row_count, k]
+  std::span<const uint16_t> bits16;  // kF16, kBF16: [row_count, k]
+  std::span<const int8_t> q8;        // kQ8: [row_count, k]
+  std::span<const uint8_t> q4;  // kQ4: [row_count, k / 2]; element 2i in the low half of byte i, 2i+1 in the high half
+  std::span<const float> scales;  // kQ8, kQ4: [row_count, k / group]
+  std::span<const float> mins;    // kQ4, and kQ8 with has_min: [row_count, k / group]
+};
+
+}  // namespace twostroke
