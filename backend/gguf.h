@@ -5,7 +5,8 @@
 // checked arithmetic and compared with the file's size before anything is read or allocated, and every error names the
 // field. A file that claims 2^63 elements fails at once, in little memory.
 //
-// Ownership: the object owns the mapping; every string_view and span that it gives out lives as long as it does.
+// Ownership: the object owns the mapping; every string_view and span that it gives out lives as long as it does. The
+// file must not be shortened while it is mapped: replace a model by renaming a new file over it.
 // Thread-safety: immutable after open; all const methods may be called from any thread.
 #pragma once
 
@@ -51,6 +52,9 @@ struct GgufTypeTraits {
 
 // Traits of a supported type; nullptr for any other number.
 const GgufTypeTraits* gguf_type_traits(uint32_t type);
+
+// For messages: "Q4_K", "IQ2_XXS" (also for known types that are not supported), or "number 99".
+std::string gguf_type_name(uint32_t type);
 
 struct GgufTensor {
   std::string_view name;
