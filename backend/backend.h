@@ -1,0 +1,46 @@
+// Backend: whatever can execute a step. It owns the weights and the KV memory; it knows no queues, policies or text.
+//
+// This is the C++ face of the step-level seam. A third party plugs in below it through the C ABI in plugin.h, which
+// load_plugin() (plugin_backend.h) wraps in this class. In-tree: cpu/ and sim/.
+//
+// Protocol: submit() starts a step and may return before it has run; wait() blocks until that step is done. Exactly one
+// step is in flight at a time, and blocks that a step touches are not reused before its wait() returned.
+// Thread-safety: submit() and wait() from one thread (the step thread); info() from any.
+// Errors: a row that cannot be sampled has a status of its own in the result. A Status other than OK from submit() or
+// wait() means that the whole step is lost: the engine fails that step's requests. kUnavailable means that the backend
+// is dead for good; every other code means that the next step may be tried.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "backend/step.h"
+#include "kernels/status.h"
+
+namespace twostroke {
+
+struct BackendInfo {
+  std::string name;  // "cpu (avx2, 2 threads)"
+  int32_t vocab_size = 0;
+  int32_t context_max = 0;      // tokens of one sequence, prompt and output together
+  int32_t block_size = 0;       // positions in a KV block
+  int32_t block_count = 0;      // KV blocks that exist
+  int32_t step_tokens_max = 0;  // tokens that one step may carry
+  int32_t step_rows_max = 0;    // rows that one step may carry
+  // The model's cost, for phase accounting; 0 where a backend does not know.
+  double flops_per_token = 0;     // of the matrix products, attention aside
+  double weight_bytes = 0;        // read once per step
+  double kv_bytes_per_token = 0;  // written for each token, read for each token of context
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual const BackendInfo& info() const = 0;
+  // `plan` stays unchanged until wait() returns.
+  virtual Status submit(const StepPlan& plan) = 0;
+  // Fills `result` (its memory is reused from step to step).
+  virtual Status wait(StepResult& result) = 0;
+};
+
+}  // namespace twostroke

@@ -1,0 +1,148 @@
+/* The step-level plug-in interface: a C ABI behind which anyone can build a backend for twostroke.
+ *
+ * A plug-in is a shared object that exports twostroke_plugin(). The server loads it with dlopen, checks version and sizes,
+ * creates one backend and calls it once per step. Nothing but plain C data crosses: no exceptions, no C++ types, no
+ * ownership. tests/backend/ holds a complete small plug-in in C.
+ *
+ * Rules
+ * - Every struct that may grow starts with `struct_size`. Who fills it sets the size it knows; who reads it uses no field
+ *   beyond that size. Fields are only ever added at the end; any other change raises TWOSTROKE_ABI_VERSION.
+ * - The caller's memory (options, steps) is borrowed until the call returns; that of submit() until the next wait() returns.
+ * - Memory that a plug-in returns (info, result, messages) stays valid until the next call on the same backend.
+ * - submit() and wait() are called from one thread, in turn, one step in flight.
+ * - Functions return 0 (TWOSTROKE_OK) or an error code; last_error() then gives a message for people. TWOSTROKE_ERROR_DEAD
+ *   means that no later step can work; TWOSTROKE_ERROR_STEP that this step is lost and the next may be tried.
+ */
+#ifndef TWOSTROKE_BACKEND_PLUGIN_H
+#define TWOSTROKE_BACKEND_PLUGIN_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TWOSTROKE_ABI_VERSION 1u
+
+enum { TWOSTROKE_OK = 0, TWOSTROKE_ERROR_STEP = 1, TWOSTROKE_ERROR_DEAD = 2, TWOSTROKE_ERROR_OPTIONS = 3 };
+enum { TWOSTROKE_ROW_OK = 0, TWOSTROKE_ROW_NOT_FINITE = 1 };
+
+typedef struct twostroke_options {
+  uint32_t struct_size;
+  const char* model_path;   /* the model file; "" when none was given */
+  const char* plugin_args;  /* free text of the operator, meant for the plug-in alone; "" when none was given */
+  uint64_t kv_bytes;        /* memory to spend on KV blocks; 0: the plug-in decides */
+  uint32_t block_size;      /* positions in a KV block */
+  uint32_t context_max;     /* tokens of a sequence at most; 0: the model's own limit */
+  uint32_t step_tokens_max; /* tokens that a step will carry at most */
+  uint32_t step_rows_max;   /* rows that a step will carry at most */
+} twostroke_options;
+
+typedef struct twostroke_info {
+  uint32_t struct_size;
+  const char* name;
+  uint32_t vocab_size;
+  uint32_t context_max;
+  uint32_t block_size;
+  uint32_t block_count;
+  uint32_t step_tokens_max;
+  uint32_t step_rows_max;
+  double flops_per_token; /* of the matrix products; 0 when unknown, as the next two */
+  double weight_bytes;
+  double kv_bytes_per_token;
+} twostroke_info;
+
+typedef struct twostroke_bias {
+  int32_t token;
+  float bias;
+} twostroke_bias;
+
+typedef struct twostroke_sampling {
+  uint32_t struct_size;
+  float temperature;
+  float top_p;
+  float min_p;
+  int32_t top_k;
+  float presence_penalty;
+  float frequency_penalty;
+  float repetition_penalty;
+  uint64_t seed;
+  int32_t logprobs; /* -1: none; 0: the chosen token's; N: also the N most probable */
+  uint32_t bias_count;
+  const twostroke_bias* bias;
+} twostroke_sampling;
+
+typedef struct twostroke_row {
+  uint32_t struct_size;
+  uint32_t samples; /* 1: choose the token behind the row's last one */
+  uint64_t sequence;
+  uint32_t token_begin, token_count; /* slice of step.tokens */
+  uint32_t position;                 /* of the first token */
+  uint32_t block_begin, block_count; /* slice of step.blocks */
+  uint32_t prompt_count;             /* how many of `history` are prompt */
+  const twostroke_sampling* sampling; /* null unless samples */
+  const int32_t* history;             /* null unless samples: all position + token_count tokens so far */
+  const uint32_t* mask;               /* null when unconstrained: (vocab_size + 31) / 32 words */
+} twostroke_row;
+
+typedef struct twostroke_copy {
+  uint32_t source, target;
+} twostroke_copy;
+
+typedef struct twostroke_step {
+  uint32_t struct_size;
+  uint32_t row_count;
+  uint64_t step;
+  const int32_t* tokens;
+  const uint32_t* blocks;
+  const twostroke_copy* copies; /* done in order, before any row */
+  const twostroke_row* rows;    /* row i lies row_size * i bytes behind `rows` */
+  uint32_t token_count, block_count, copy_count;
+  uint32_t row_size; /* sizeof(twostroke_row) of the caller */
+} twostroke_step;
+
+typedef struct twostroke_logprob {
+  int32_t token;
+  float logprob;
+} twostroke_logprob;
+
+typedef struct twostroke_row_result {
+  uint32_t struct_size;
+  int32_t status; /* TWOSTROKE_ROW_... */
+  int32_t token;  /* -1 when the row does not sample */
+  float logprob;
+  uint32_t top_count;
+  const twostroke_logprob* top;
+} twostroke_row_result;
+
+typedef struct twostroke_result {
+  uint32_t struct_size;
+  uint32_t row_count; /* as many as the step's */
+  const twostroke_row_result* rows;
+  uint32_t row_size; /* sizeof(twostroke_row_result) of the plug-in */
+} twostroke_result;
+
+typedef struct twostroke_backend twostroke_backend; /* the plug-in's own */
+
+typedef struct twostroke_api {
+  uint32_t abi_version; /* TWOSTROKE_ABI_VERSION that the plug-in was built with */
+  uint32_t struct_size;
+  /* On failure *backend is null and `message`, of message_bytes, holds a zero-terminated explanation. */
+  int (*create)(const twostroke_options* options, twostroke_backend** backend, char* message, uint32_t message_bytes);
+  void (*destroy)(twostroke_backend* backend);
+  const twostroke_info* (*info)(twostroke_backend* backend);
+  int (*submit)(twostroke_backend* backend, const twostroke_step* step);
+  int (*wait)(twostroke_backend* backend, const twostroke_result** result);
+  const char* (*last_error)(twostroke_backend* backend);
+} twostroke_api;
+
+/* The one exported symbol. Returns a pointer to static memory. */
+const twostroke_api* twostroke_plugin(void);
+typedef const twostroke_api* (*twostroke_plugin_function)(void);
+#define TWOSTROKE_PLUGIN_SYMBOL "twostroke_plugin"
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

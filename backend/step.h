@@ -1,0 +1,89 @@
+// StepPlan and StepResult: what one iteration of the engine does, and what came of it.
+//
+// A step is a flat list of rows. A row is one sequence's slice of consecutive tokens: a decode (one token), or a
+// prefill chunk (any number). There is no prefill mode and no decode mode; rows of both kinds share the pass.
+//
+// Ownership: the plan owns its arrays; spans inside rows (history, sampling lists) are borrowed from the scheduler and
+// stay valid and unchanged from submit() until wait() returns. Thread-safety: plain values, step thread only.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/token.h"
+
+namespace twostroke {
+
+using BlockId = uint32_t;
+using SequenceId = uint64_t;  // unique for the life of an engine, never reused
+
+// How a row's next token is chosen. The order in which the parts apply, and each formula, is in backend/sampler.h.
+struct SamplingParams {
+  float temperature = 1;                              // 0 chooses the most probable token
+  float top_p = 1;                                    // (0, 1]; 1 is off
+  float min_p = 0;                                    // [0, 1]; 0 is off
+  int32_t top_k = 0;                                  // 0 is off
+  float presence_penalty = 0;                         // [-2, 2]
+  float frequency_penalty = 0;                        // [-2, 2]
+  float repetition_penalty = 1;                       // > 0; 1 is off
+  uint64_t seed = 0;                                  // the draw for position p is a pure function of (seed, p)
+  int32_t logprobs = -1;                              // -1: none; 0: the chosen token's; N: also the N most probable
+  std::vector<std::pair<TokenId, float>> logit_bias;  // added to logits; at most one entry per token
+
+  bool has_penalties() const { return presence_penalty != 0 || frequency_penalty != 0 || repetition_penalty != 1; }
+  friend bool operator==(const SamplingParams&, const SamplingParams&) = default;
+};
+
+struct Row {
+  SequenceId sequence = 0;
+  uint32_t token_begin = 0;  // its tokens are plan.tokens[token_begin, token_begin + token_count)
+  uint32_t token_count = 0;  // >= 1
+  uint32_t position = 0;     // of its first token in the sequence; positions before it are in the cache already
+  uint32_t block_begin = 0;  // its block table is plan.blocks[block_begin, block_begin + block_count);
+  uint32_t block_count = 0;  // it covers at least position + token_count positions
+  bool samples = false;      // choose the token that follows the row's last one; false for a chunk that ends mid-prompt
+  // The rest is for sampling rows only.
+  const SamplingParams* sampling = nullptr;
+  std::span<const TokenId> history;  // all tokens so far: prompt, then output; its size is position + token_count
+  uint32_t prompt_count = 0;         // how many of `history` are prompt
+  std::span<const uint32_t> mask;    // bit t of word t / 32: token t may come next; empty when unconstrained
+};
+
+struct BlockCopy {
+  BlockId source = 0;
+  BlockId target = 0;
+  friend bool operator==(const BlockCopy&, const BlockCopy&) = default;
+};
+
+struct StepPlan {
+  uint64_t step = 0;  // counts up from 1
+  std::vector<TokenId> tokens;
+  std::vector<BlockId> blocks;
+  std::vector<BlockCopy> copies;  // done in order, before any row
+  std::vector<Row> rows;          // decodes first
+
+  bool empty() const { return rows.empty(); }
+  void clear() { tokens.clear(), blocks.clear(), copies.clear(), rows.clear(); }
+};
+
+enum class RowStatus : uint8_t {
+  kOk,
+  kNotFinite,  // logits held NaN or infinity where a probability was needed, or every token was masked
+};
+
+struct RowResult {
+  RowStatus status = RowStatus::kOk;
+  TokenId token = -1;  // -1 for a row that does not sample, or failed
+  float logprob = 0;   // of `token` under the model's own distribution (before bias, penalties and temperature)
+  std::vector<TokenLogprob>
+      top;  // the most probable tokens of that distribution, best first; sampling.logprobs of them
+};
+
+struct StepResult {
+  std::vector<RowResult> rows;  // as many as the plan's, in its order
+};
+
+}  // namespace twostroke
