@@ -1,0 +1,91 @@
+// Engine: the step thread around a Scheduler and a Backend.
+//
+// Inbound: one bounded inbox (a mutex and a condition variable, no polling). Outbound: one call of the sink per step,
+// with all events of that step. While idle the step thread sleeps.
+//
+//   any thread --submit/cancel/finish_sequence--> inbox --> step thread: schedule, backend, commit --> sink(StepOutput)
+//
+// Thread-safety: every public method may be called from any thread. The sink is called on the step thread only and must
+// be quick and must not throw; what it hands over to other threads is its business.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "scheduler/event.h"
+#include "scheduler/request.h"
+#include "scheduler/scheduler.h"
+#include "scheduler/time.h"
+
+namespace twostroke {
+
+// Which phases took part in a step.
+enum class StepClass : uint8_t { kPrefill, kDecode, kMixed };
+
+struct StepOutput {
+  std::vector<Event> events;
+  bool stepped = false;  // false: only events of cancels and the like; the three fields below mean nothing
+  StepClass step_class = StepClass::kDecode;
+  StepCounts counts;
+  TimeNs duration_ns = 0;  // from submit to the end of wait
+  SchedulerGauges gauges;  // after the step
+};
+
+// Where the engine gets the time. The default is the steady clock; a test gives its own.
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  virtual TimeNs now() = 0;
+};
+Clock& steady_clock();
+
+struct EngineLimits {
+  uint32_t max_inbox_commands = 8192;  // cancels and finishes are always taken; submits beyond it are refused
+};
+
+class Engine {
+ public:
+  using Sink = std::function<void(StepOutput&&)>;
+
+  // Starts the step thread. `backend` and `clock` must outlive the engine.
+  Engine(const SchedulerLimits& limits, const EngineLimits& engine_limits, Backend& backend, Sink sink,
+         Clock& clock = steady_clock());
+  ~Engine();  // stop(), then joins
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  const SchedulerLimits& limits() const;
+  const BackendInfo& backend_info() const;
+
+  // Accepts or refuses at once. OK: exactly one kEnded event will follow for this id. Errors as Scheduler::submit, and:
+  //   kResourceExhausted  the inbox is full, or waiting requests or tokens (counting what is in the inbox) reach their
+  //   bound kUnavailable        draining, stopped, or the backend has failed for good
+  Status submit(Request request);
+
+  void cancel(RequestId request);                              // never blocks, never refused
+  void finish_sequence(RequestId request, uint32_t sequence);  // likewise
+
+  // Refuses new requests from now on; those accepted go on.
+  void begin_drain();
+  // True when draining and nothing is left.
+  bool drained() const;
+  // Ends what is left with kFailed (kUnavailable, "the server is shutting down") and stops the step thread.
+  void stop();
+
+  // The step thread's sign of life: how long the current step has been running, 0 between steps. Readiness compares it
+  // with a limit; a hung backend shows here.
+  TimeNs step_age_ns() const;
+  // OK, or why the engine can serve no longer (the backend died).
+  Status health() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace twostroke

@@ -1,0 +1,67 @@
+// Event: what a step did for a request, on its way to the I/O side.
+//
+// Every accepted request gets exactly one terminal event (kEnded), and nothing after it. Before it, each of its
+// sequences gets its tokens in order and, unless the request is cancelled or fails first, exactly one
+// kSequenceFinished.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kernels/status.h"
+#include "kernels/token.h"
+#include "scheduler/request.h"
+#include "scheduler/time.h"
+
+namespace twostroke {
+
+enum class FinishReason : uint8_t {
+  kStop,    // a stop token, or the I/O side found a stop string
+  kLength,  // max_tokens or the context is used up
+};
+
+enum class Outcome : uint8_t {
+  kFinished,   // every sequence finished
+  kCancelled,  // by cancel()
+  kFailed,     // see error
+};
+
+// When things happened to a request, and what it used. Filled for kEnded.
+struct RequestSummary {
+  TimeNs submitted = 0;
+  TimeNs first_scheduled =
+      -1;                   // when it first took part in a step; -1: never. Queue time = first_scheduled - submitted
+  TimeNs first_token = -1;  // when its first token was committed; -1: never
+  TimeNs ended = 0;
+  uint32_t prompt_tokens = 0;
+  uint32_t cached_tokens = 0;      // of the prompt, found in the prefix cache (counted once, at admission)
+  uint32_t output_tokens = 0;      // of all sequences
+  uint32_t recomputed_tokens = 0;  // work done again after preemption
+  uint32_t preemptions = 0;
+};
+
+struct Event {
+  enum class Kind : uint8_t { kToken, kSequenceFinished, kEnded };
+  Kind kind = Kind::kToken;
+  RequestId request = 0;
+  uint32_t sequence = 0;  // index in the request; kToken and kSequenceFinished
+
+  // kToken
+  TokenId token = -1;
+  float logprob = 0;
+  std::vector<TokenLogprob> top;
+  TimeNs time = 0;     // when the step that made it was committed
+  TimeNs gap_ns = -1;  // since the sequence's token before; -1 for its first
+
+  // kSequenceFinished
+  FinishReason finish_reason = FinishReason::kStop;
+  bool stop_token = false;  // the last kToken event carried a stop token, whose text is not part of the answer
+
+  // kEnded
+  Outcome outcome = Outcome::kFinished;
+  Status error;  // kFailed only
+  RequestSummary summary;
+};
+
+}  // namespace twostroke

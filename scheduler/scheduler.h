@@ -1,0 +1,133 @@
+// Scheduler: decides what every step does. Pure and single-threaded: no clock, no I/O, no threads, no text.
+//
+// There is no prefill mode and no decode mode. Each sequence has tokens (prompt and output) and a count of those whose
+// keys and values are in the cache (`computed`); every step moves `computed` towards the number of tokens. A sequence
+// with exactly one token to go is decoding and gets its row first; what is left of the step's budget goes to prefill
+// chunks, running sequences before newly admitted ones. New, preempted and half-prefilled sequences differ only in a
+// number.
+//
+// Three verbs, in this order, over and over:
+//     schedule(now, plan)            fills the plan (maybe empty)
+//     commit(plan, result, now, ..)  advances by what the backend did;  or  fail(plan, error, now, ..)
+// between them (never between schedule and its commit): submit(), cancel(), finish_sequence().
+//
+// Guarantees
+// - Every accepted request gets exactly one terminal event, whatever happens (event.h).
+// - Running decodes always get their row, up to the step's row and token limits (all of them, when running_max fits in
+// both).
+// - When blocks run out the victim is the sequence whose loss of uncached work is least; it is put back at the place in
+//   the queue that its arrival gave it, and only if that frees a block. A request too big for the whole pool is refused
+//   at submit.
+// - Admission is in order of arrival. What cannot be scheduled now does not hold up what can, but a request is
+// overtaken at
+//   most overtakes_max times; then nothing behind it is admitted until it is.
+// - Blocks of cancelled, finished or preempted sequences are returned at once: no step is in flight in between.
+//
+// Thread-safety: step thread only.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "backend/step.h"
+#include "scheduler/event.h"
+#include "scheduler/request.h"
+#include "scheduler/time.h"
+
+namespace twostroke {
+
+struct SchedulerLimits {
+  uint32_t max_step_tokens = 512;   // tokens in one step, decodes and chunks together
+  uint32_t max_running = 64;        // sequences holding blocks; one row each at most
+  uint32_t max_chunk_tokens = 512;  // tokens of one prefill chunk
+  uint32_t max_waiting_requests = 1024;
+  uint64_t max_waiting_tokens = 1 << 20;  // prompt tokens of requests not yet started
+  uint32_t max_overtakes = 64;            // how often a waiting request may be passed over by later ones
+  bool prefix_cache = true;
+};
+
+// What the scheduler holds, for metrics. A snapshot.
+struct SchedulerGauges {
+  uint32_t requests_waiting = 0;  // never started, or preempted and not yet back
+  uint32_t requests_running = 0;  // at least one sequence holds blocks
+  uint32_t sequences_waiting = 0;
+  uint32_t sequences_running = 0;
+  uint64_t waiting_prompt_tokens = 0;  // of requests that never started
+  uint32_t blocks_total = 0;
+  uint32_t blocks_free = 0;
+  uint32_t blocks_cached = 0;
+  uint32_t blocks_referenced = 0;
+};
+
+// What one step did, by phase. Counts; times are the engine's.
+struct StepCounts {
+  uint32_t decode_rows = 0;  // rows of one token whose sequence was otherwise computed and past its prompt
+  uint32_t prefill_rows = 0;
+  uint32_t prefill_tokens = 0;     // prompt tokens computed for the first time
+  uint32_t cached_tokens = 0;      // prompt tokens found in the prefix cache, counted once per request
+  uint32_t recomputed_tokens = 0;  // computed again after preemption
+  uint32_t sampled_tokens = 0;     // output tokens made (of decode rows and of last chunks)
+  uint32_t preemptions = 0;
+  uint32_t prefix_queries = 0;          // prompt tokens looked up in the prefix cache, counted once per request
+  uint64_t context_tokens_prefill = 0;  // positions read by attention, summed over tokens
+  uint64_t context_tokens_decode = 0;
+};
+
+class Scheduler {
+ public:
+  // `info` gives the block pool's size and what a step can carry; limits beyond it are cut to it. Requires limits > 0.
+  Scheduler(const SchedulerLimits& limits, const BackendInfo& info);
+  ~Scheduler();
+  Scheduler(const Scheduler&) = delete;
+  Scheduler& operator=(const Scheduler&) = delete;
+
+  // The limits in force, after cutting.
+  const SchedulerLimits& limits() const;
+
+  // Errors, in this order, each before anything is kept:
+  //   kInvalidArgument    no tokens, a token outside the vocabulary, n or max_tokens 0, constraints not matching n,
+  //                       prompt and one output token beyond the context or beyond the whole pool
+  //   kResourceExhausted  max_waiting_requests or max_waiting_tokens reached
+  // A request that is not accepted gets no events.
+  Status submit(Request request, TimeNs now);
+
+  // The check of submit() that depends on the request and the machine alone, not on the queue. Thread-safe (const,
+  // immutable).
+  Status validate(const Request& request) const;
+
+  // Ends a request in whatever state it is, by id only: its blocks are free when this returns; a kEnded event follows
+  // with the next commit's events or drain_events(). Unknown or ended ids are ignored: a cancel may race with the end.
+  void cancel(RequestId request, TimeNs now);
+  // Ends one sequence with FinishReason::kStop, because the I/O side found a stop string in its text. Unknown: ignored.
+  void finish_sequence(RequestId request, uint32_t sequence, TimeNs now);
+  // Ends every request with kFailed and this error.
+  void fail_all(const Status& error, TimeNs now);
+
+  // Fills `plan` with the next step, and `counts` with what it will do. Empty when nothing can run, which, while
+  // requests are waiting or running, never happens twice without a request having been ended in between.
+  void schedule(TimeNs now, StepPlan& plan, StepCounts& counts);
+
+  // `result` belongs to `plan`, the last one scheduled. Appends the step's events.
+  void commit(const StepPlan& plan, const StepResult& result, TimeNs now, std::vector<Event>& events);
+  // The step was lost: ends the requests that took part in it with kFailed and this error.
+  void fail(const StepPlan& plan, const Status& error, TimeNs now, std::vector<Event>& events);
+  // Events of cancels and the like since the last commit.
+  void drain_events(std::vector<Event>& events);
+
+  bool idle() const;  // no request waiting or running
+  SchedulerGauges gauges() const;
+
+  // Empty when all is well; otherwise what is broken: block conservation, no block shared by strangers (sequences that
+  // share a block agree on all tokens up to its end), queues and states consistent, budgets kept. For tests, after
+  // every step.
+  std::string check_invariants() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace twostroke
