@@ -13,6 +13,8 @@
 #include <limits>
 #include <utility>
 
+#include "backend/gguf_quote.h"
+
 namespace twostroke {
 namespace {
 
@@ -42,14 +44,6 @@ enum class ValueType : uint32_t {
   kI64 = 11,
   kF64 = 12,
 };
-
-// A name from the file, made safe for a terminal and a log line.
-std::string quoted(std::string_view name) {
-  constexpr size_t kShown = 80;
-  std::string out = "'";
-  for (char c : name.substr(0, kShown)) out += c >= 0x20 && c < 0x7f ? c : '?';
-  return out + (name.size() > kShown ? "...'" : "'");
-}
 
 // A file mapped for reading; empty until map() succeeds.
 class Mapping {
