@@ -1,0 +1,37 @@
+// HttpRequest and HttpResponse: what handlers see of HTTP. No Beast types here, so that handlers stay independent of
+// it.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace twostroke::http {
+
+using Headers = std::vector<std::pair<std::string, std::string>>;
+
+struct HttpRequest {
+  std::string method;  // upper case
+  std::string path;    // percent-decoded, without the query
+  std::string query;   // raw, without '?'
+  Headers headers;
+  std::string body;    // complete; bounded by HttpLimits::body_bytes_max
+  std::string remote;  // the peer's address, for logs
+  std::string
+      id;  // the client's X-Request-Id when it is short and printable, else a generated one; echoed in the answer
+  std::vector<std::string> path_args;  // what the route's {placeholders} matched
+
+  // The first header of that name (any case), or "".
+  std::string_view header(std::string_view name) const;
+};
+
+struct HttpResponse {
+  int status = 200;
+  std::string content_type = "application/json";
+  std::string body;
+  Headers
+      headers;  // beside Content-Type, Content-Length, X-Request-Id, Date, Server and Connection, which the server sets
+};
+
+}  // namespace twostroke::http
