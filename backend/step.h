@@ -77,7 +77,9 @@ enum class RowStatus : uint8_t {
 struct RowResult {
   RowStatus status = RowStatus::kOk;
   TokenId token = -1;  // -1 for a row that does not sample, or failed
-  float logprob = 0;   // of `token` under the model's own distribution (before bias, penalties and temperature)
+  // Of `token` under the model's own distribution (before bias, penalties and temperature); 0 where
+  // sampling.logprobs is -1.
+  float logprob = 0;
   std::vector<TokenLogprob>
       top;  // the most probable tokens of that distribution, best first; sampling.logprobs of them
 };

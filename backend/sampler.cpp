@@ -1,0 +1,252 @@
+#include "backend/sampler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "backend/random.h"
+#include "kernels/check.h"
+
+namespace twostroke {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr size_t kSpan = 256;  // tokens whose weights are summed together, so that a draw skips most of the vocabulary
+constexpr size_t kSelectionMin = 32;  // a selection among fewer candidates sorts them
+
+struct Greatest {
+  TokenId token = -1;  // of the greatest logit, ties to the lowest id; -1 when there is none above -inf
+  float logit = -kInfinity;
+  bool bad = false;  // NaN or +inf was seen
+};
+
+Greatest find_greatest(std::span<const float> logits) {
+  Greatest found;
+  for (size_t i = 0; i < logits.size(); ++i) {
+    if (logits[i] > found.logit) {
+      found.logit = logits[i];
+      found.token = static_cast<TokenId>(i);
+    }
+    found.bad |= !(logits[i] < kInfinity);  // true for NaN too
+  }
+  return found;
+}
+
+float weight_of(float logit, float greatest, float temperature) { return std::exp((logit - greatest) / temperature); }
+
+}  // namespace
+
+Sampler::Sampler(int32_t vocab_size) : vocab_size_(static_cast<size_t>(vocab_size)) {
+  CHECK(vocab_size > 0);
+  adjusted_.resize(vocab_size_);
+  output_counts_.resize(vocab_size_);
+  penalised_.resize(vocab_size_);
+}
+
+bool Sampler::better(const Candidate& a, const Candidate& b) {
+  return a.logit > b.logit || (a.logit == b.logit && a.token < b.token);
+}
+
+void Sampler::sample(const Row& row, std::span<const float> logits, RowResult& result) {
+  CHECK(row.samples && row.sampling != nullptr && logits.size() == vocab_size_);
+  const SamplingParams& sampling = *row.sampling;
+  CHECK(sampling.temperature >= 0 && sampling.top_p > 0 && sampling.repetition_penalty > 0);
+  result.status = RowStatus::kNotFinite;
+  result.token = -1;
+  result.logprob = 0;
+  result.top.clear();
+
+  const Greatest raw = find_greatest(logits);
+  if (raw.bad || raw.token < 0) return;
+  const std::span<const float> adjusted = adjust(row, logits);
+  const Greatest greatest = adjusted.data() == logits.data() ? raw : find_greatest(adjusted);
+  if (greatest.bad || greatest.token < 0) return;
+
+  result.status = RowStatus::kOk;
+  if (sampling.temperature == 0) {
+    result.token = greatest.token;
+  } else {
+    const double uniform = uniform_draw(sampling.seed, row.history.size());
+    // p >= min_p * p_max, as a bound on the logit.
+    const float cut =
+        sampling.min_p > 0 ? greatest.logit + sampling.temperature * std::log(sampling.min_p) : -kInfinity;
+    const bool all = sampling.top_p >= 1 && (sampling.top_k <= 0 || static_cast<size_t>(sampling.top_k) >= vocab_size_);
+    result.token = all ? draw_from_all(adjusted, greatest.logit, cut, sampling.temperature, uniform)
+                       : draw_from_candidates(adjusted, greatest.logit, cut, sampling, uniform);
+  }
+  if (sampling.logprobs >= 0) report_logprobs(logits, raw.logit, sampling.logprobs, result);
+}
+
+// Steps 2 to 4. Returns `logits` itself where there is nothing to change.
+std::span<const float> Sampler::adjust(const Row& row, std::span<const float> logits) {
+  const SamplingParams& sampling = *row.sampling;
+  if (row.mask.empty() && sampling.logit_bias.empty() && !sampling.has_penalties()) return logits;
+  std::copy(logits.begin(), logits.end(), adjusted_.begin());
+  if (!row.mask.empty()) {
+    CHECK(row.mask.size() == (vocab_size_ + 31) / 32);
+    for (size_t i = 0; i < vocab_size_; ++i) {
+      if ((row.mask[i / 32] >> (i % 32) & 1) == 0) adjusted_[i] = -kInfinity;
+    }
+  }
+  for (const auto& [token, bias] : sampling.logit_bias) {
+    CHECK(token >= 0 && static_cast<size_t>(token) < vocab_size_, "logit_bias names a token outside the vocabulary");
+    adjusted_[static_cast<size_t>(token)] += bias;
+  }
+  if (sampling.has_penalties()) apply_penalties(row);
+  return adjusted_;
+}
+
+void Sampler::apply_penalties(const Row& row) {
+  const SamplingParams& sampling = *row.sampling;
+  CHECK(row.prompt_count <= row.history.size());
+  for (TokenId token : row.history) {
+    CHECK(token >= 0 && static_cast<size_t>(token) < vocab_size_, "a token of the history is outside the vocabulary");
+  }
+  for (TokenId token : row.history.subspan(row.prompt_count)) ++output_counts_[static_cast<size_t>(token)];
+  for (TokenId token : row.history) {
+    const size_t i = static_cast<size_t>(token);
+    if (penalised_[i] != 0) continue;
+    penalised_[i] = 1;
+    float& logit = adjusted_[i];
+    logit = logit > 0 ? logit / sampling.repetition_penalty : logit * sampling.repetition_penalty;
+    if (output_counts_[i] > 0) {
+      logit -= sampling.frequency_penalty * static_cast<float>(output_counts_[i]);
+      logit -= sampling.presence_penalty;
+    }
+  }
+  for (TokenId token : row.history) {
+    output_counts_[static_cast<size_t>(token)] = 0;
+    penalised_[static_cast<size_t>(token)] = 0;
+  }
+}
+
+void Sampler::report_logprobs(std::span<const float> logits, float greatest, int32_t count, RowResult& result) {
+  double sum = 0;
+  for (float logit : logits) sum += static_cast<double>(weight_of(logit, greatest, 1));
+  const double log_sum = static_cast<double>(greatest) + std::log(sum);
+  const auto logprob = [&](float logit) { return static_cast<float>(static_cast<double>(logit) - log_sum); };
+  result.logprob = logprob(logits[static_cast<size_t>(result.token)]);
+  if (count == 0) return;
+  collect_best(logits, -kInfinity, static_cast<size_t>(count));
+  std::sort(candidates_.begin(), candidates_.end(), better);
+  for (const Candidate& c : candidates_) result.top.push_back({c.token, logprob(c.logit)});
+}
+
+// The draw where neither top_k nor top_p applies: no candidate is stored.
+TokenId Sampler::draw_from_all(std::span<const float> logits, float greatest, float cut, float temperature,
+                               double uniform) {
+  const auto weight = [&](size_t i) {
+    return logits[i] >= cut ? static_cast<double>(weight_of(logits[i], greatest, temperature)) : 0.0;
+  };
+  span_weights_.clear();
+  double total = 0;
+  for (size_t begin = 0; begin < vocab_size_; begin += kSpan) {
+    double sum = 0;
+    for (size_t i = begin; i < std::min(begin + kSpan, vocab_size_); ++i) sum += weight(i);
+    span_weights_.push_back(sum);
+    total += sum;
+  }
+  size_t last = span_weights_.size() - 1;
+  while (last > 0 && span_weights_[last] == 0) --last;
+  double remaining = uniform * total;
+  size_t span = 0;
+  while (span < last && remaining >= span_weights_[span]) remaining -= span_weights_[span++];
+  // Rounding may leave a remainder behind the last token that has a weight; that token takes it.
+  TokenId chosen = -1;
+  for (size_t i = span * kSpan; i < std::min((span + 1) * kSpan, vocab_size_); ++i) {
+    const double w = weight(i);
+    if (w == 0) continue;
+    chosen = static_cast<TokenId>(i);
+    if (remaining < w) break;
+    remaining -= w;
+  }
+  CHECK(chosen >= 0, "the greatest logit has weight 1");
+  return chosen;
+}
+
+TokenId Sampler::draw_from_candidates(std::span<const float> logits, float greatest, float cut,
+                                      const SamplingParams& sampling, double uniform) {
+  collect_best(logits, cut, sampling.top_k > 0 ? static_cast<size_t>(sampling.top_k) : vocab_size_);
+  double total = 0;
+  for (Candidate& c : candidates_) {
+    c.weight = weight_of(c.logit, greatest, sampling.temperature);
+    total += static_cast<double>(c.weight);
+  }
+  if (sampling.top_p < 1) {
+    keep_nucleus(static_cast<double>(sampling.top_p) * total);
+    total = 0;
+    for (const Candidate& c : candidates_) total += static_cast<double>(c.weight);
+  }
+  double remaining = uniform * total;
+  TokenId chosen = -1;
+  for (const Candidate& c : candidates_) {
+    if (c.weight == 0) continue;
+    chosen = c.token;
+    if (remaining < static_cast<double>(c.weight)) break;
+    remaining -= static_cast<double>(c.weight);
+  }
+  CHECK(chosen >= 0, "the greatest logit has weight 1");
+  return chosen;
+}
+
+// Leaves the `count` best tokens with a finite logit of at least `cut` in candidates_, in no particular order.
+void Sampler::collect_best(std::span<const float> logits, float cut, size_t count) {
+  candidates_.clear();
+  float bound = std::max(cut, -std::numeric_limits<float>::max());
+  for (size_t i = 0; i < logits.size(); ++i) {
+    if (!(logits[i] >= bound)) continue;
+    if (candidates_.size() < count) {
+      candidates_.push_back({logits[i], 0, static_cast<TokenId>(i)});
+      // From here on the worst of the best is on top of a heap, and a newcomer must beat it; ids ascend, so that a tie
+      // does not.
+      if (candidates_.size() == count && count < logits.size()) {
+        std::make_heap(candidates_.begin(), candidates_.end(), better);
+        bound = candidates_.front().logit;
+      }
+    } else if (logits[i] > bound) {
+      std::pop_heap(candidates_.begin(), candidates_.end(), better);
+      candidates_.back() = {logits[i], 0, static_cast<TokenId>(i)};
+      std::push_heap(candidates_.begin(), candidates_.end(), better);
+      bound = candidates_.front().logit;
+    }
+  }
+}
+
+// Keeps the best candidates, up to and including the one at which the sum of weights reaches `mass`. Quickselect, with
+// the sum of weights in the place of the rank.
+void Sampler::keep_nucleus(double mass) {
+  auto begin = candidates_.begin();  // everything before is kept, and its weight is taken off `mass`
+  auto end = candidates_.end();      // everything from here on is dropped
+  const auto weight_between = [](auto first, auto last) {
+    double sum = 0;
+    for (; first != last; ++first) sum += static_cast<double>(first->weight);
+    return sum;
+  };
+  while (end - begin > static_cast<std::ptrdiff_t>(kSelectionMin)) {
+    Candidate a = *begin, b = *(begin + (end - begin) / 2), c = *(end - 1);
+    if (better(b, a)) std::swap(a, b);
+    if (better(c, b)) std::swap(b, c);
+    if (better(b, a)) std::swap(a, b);
+    const Candidate pivot = b;  // neither the best nor the worst of three, so that both parts are non-empty
+    const auto middle =
+        std::partition(begin, end, [&](const Candidate& candidate) { return better(candidate, pivot); });
+    const double weight = weight_between(begin, middle);
+    if (weight >= mass) {
+      end = middle;
+    } else {
+      mass -= weight;
+      begin = middle;
+    }
+  }
+  std::sort(begin, end, better);
+  for (auto it = begin; it != end; ++it) {
+    mass -= static_cast<double>(it->weight);
+    if (mass <= 0) {
+      end = it + 1;
+      break;
+    }
+  }
+  candidates_.erase(end, candidates_.end());
+}
+
+}  // namespace twostroke

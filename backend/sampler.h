@@ -1,0 +1,69 @@
+// Sampler: chooses a row's next token from its logits, on the host.
+//
+// What happens, in this order (that of vLLM's sampler, so that the same settings mean the same):
+//   1. log-probabilities that are reported are those of the model's own distribution: log softmax of the raw logits l.
+//   2. mask            l = -inf for tokens that may not come next
+//   3. logit_bias      l += bias
+//   4. penalties       for every token of prompt or output, once:  l = l > 0 ? l / repetition : l * repetition
+//                      (CTRL, arXiv:1909.05858); then, for tokens of the output that occurred c > 0 times:
+//                      l -= frequency * c;  l -= presence        (OpenAI's API reference)
+//   5. temperature     0: the greatest l, ties to the lowest id, and done. Otherwise l = l / temperature
+//   6. min_p           keep tokens with p >= min_p * p_max       (arXiv:2407.01082)
+//   7. top_k           keep the k most probable, ties to the lowest id
+//   8. top_p           of the distribution that is left, keep the most probable tokens, best first, up to and including
+//                      the one at which their sum reaches top_p (nucleus sampling, arXiv:1904.09751)
+//   9. the draw        by uniform_draw(seed, position of the new token) from what is left, renormalised
+//
+// A row fails with RowStatus::kNotFinite when a raw logit is NaN or +inf, or when no token has a finite one after
+// step 4. A logit of -inf is a token of probability 0.
+//
+// Cost: one to four passes over the vocabulary, whatever is asked. Nothing sorts it: the k best come from a heap, the
+// nucleus from a selection by weight (quickselect), each linear for practical purposes.
+//
+// Thread-safety: one thread at a time per object; different objects are independent. Memory is kept from call to call.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "backend/step.h"
+
+namespace twostroke {
+
+class Sampler {
+ public:
+  explicit Sampler(int32_t vocab_size);
+
+  // Fills `result` for `row`, a sampling row whose `logits` [vocab] are those behind its last token. Requires settings
+  // within the ranges of SamplingParams and history within the vocabulary. `result.logprob` is 0 and `result.top` empty
+  // where sampling.logprobs is -1; `top` has sampling.logprobs entries otherwise (at most the vocabulary), ties ordered
+  // by id.
+  void sample(const Row& row, std::span<const float> logits, RowResult& result);
+
+ private:
+  struct Candidate {
+    float logit = 0;   // after step 4
+    float weight = 0;  // exp((logit - greatest) / temperature)
+    TokenId token = 0;
+  };
+  static bool better(const Candidate& a, const Candidate& b);
+
+  std::span<const float> adjust(const Row& row, std::span<const float> logits);
+  void apply_penalties(const Row& row);
+  void report_logprobs(std::span<const float> logits, float greatest, int32_t count, RowResult& result);
+  TokenId draw_from_all(std::span<const float> logits, float greatest, float cut, float temperature, double uniform);
+  TokenId draw_from_candidates(std::span<const float> logits, float greatest, float cut, const SamplingParams& sampling,
+                               double uniform);
+  void collect_best(std::span<const float> logits, float cut, size_t count);
+  void keep_nucleus(double mass);
+
+  size_t vocab_size_;
+  std::vector<float> adjusted_;          // [vocab]; of rows whose logits are changed
+  std::vector<uint32_t> output_counts_;  // [vocab]; all zero between calls
+  std::vector<uint8_t> penalised_;       // [vocab]; all zero between calls
+  std::vector<Candidate> candidates_;
+  std::vector<double> span_weights_;  // sums of weights over spans of the vocabulary
+};
+
+}  // namespace twostroke

@@ -1,0 +1,462 @@
+#include "backend/sampler.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <numeric>
+#include <set>
+#include <vector>
+
+#include "backend/random.h"
+
+namespace twostroke {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+std::vector<float> some_logits(size_t count, uint64_t seed, double spread = 6) {
+  std::vector<float> logits(count);
+  for (size_t i = 0; i < count; ++i) logits[i] = static_cast<float>((uniform_draw(seed, i) - 0.5) * spread);
+  return logits;
+}
+
+// A row of a request: owns what a Row borrows.
+struct Case {
+  SamplingParams sampling;
+  std::vector<TokenId> history = {0};
+  uint32_t prompt_count = 1;
+  std::vector<uint32_t> mask;
+
+  RowResult sample(Sampler& sampler, const std::vector<float>& logits) const {
+    Row row;
+    row.samples = true;
+    row.sampling = &sampling;
+    row.history = history;
+    row.prompt_count = prompt_count;
+    row.mask = mask;
+    RowResult result;
+    sampler.sample(row, logits, result);
+    return result;
+  }
+  TokenId token(const std::vector<float>& logits) const {
+    Sampler sampler(static_cast<int32_t>(logits.size()));
+    const RowResult result = sample(sampler, logits);
+    EXPECT_EQ(result.status, RowStatus::kOk);
+    return result.token;
+  }
+};
+
+std::vector<double> softmax(const std::vector<float>& logits, double temperature = 1) {
+  double greatest = -1e300, sum = 0;
+  for (float l : logits) greatest = std::max(greatest, static_cast<double>(l));
+  std::vector<double> p(logits.size());
+  for (size_t i = 0; i < p.size(); ++i)
+    sum += p[i] = std::exp((static_cast<double>(logits[i]) - greatest) / temperature);
+  for (double& x : p) x /= sum;
+  return p;
+}
+
+// Sets p to 0 where `keep` says no, and renormalises.
+std::vector<double> restricted(std::vector<double> p, const std::function<bool(size_t)>& keep) {
+  double sum = 0;
+  for (size_t i = 0; i < p.size(); ++i) sum += p[i] = keep(i) ? p[i] : 0;
+  for (double& x : p) x /= sum;
+  return p;
+}
+
+// Token ids, most probable first, by the plain method: a stable sort.
+std::vector<size_t> order_of(const std::vector<double>& p) {
+  std::vector<size_t> order(p.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return p[a] > p[b]; });
+  return order;
+}
+
+std::vector<double> top_k_of(const std::vector<double>& p, size_t k) {
+  const auto order = order_of(p);
+  const std::set<size_t> kept(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(k));
+  return restricted(p, [&](size_t i) { return kept.contains(i); });
+}
+
+std::vector<double> top_p_of(const std::vector<double>& p, double top_p) {
+  std::set<size_t> kept;
+  double sum = 0;
+  for (size_t i : order_of(p)) {
+    kept.insert(i);
+    if ((sum += p[i]) >= top_p) break;
+  }
+  return restricted(p, [&](size_t i) { return kept.contains(i); });
+}
+
+std::vector<double> min_p_of(const std::vector<double>& p, double min_p) {
+  const double bound = min_p * *std::max_element(p.begin(), p.end());
+  return restricted(p, [&](size_t i) { return p[i] >= bound; });
+}
+
+struct ChiSquare {
+  double statistic = 0;  // sum over tokens of (observed - expected)^2 / expected
+  double bound = 0;      // passed by chance about once in a million
+};
+
+// Draws `draws` tokens with different positions and compares their frequencies with `expected`.
+ChiSquare chi_square(Case c, const std::vector<float>& logits, const std::vector<double>& expected) {
+  constexpr int kDraws = 20000;
+  Sampler sampler(static_cast<int32_t>(logits.size()));
+  std::vector<int> observed(logits.size());
+  c.sampling.seed = 1234;
+  for (int i = 0; i < kDraws; ++i) {
+    c.history.resize(static_cast<size_t>(i) % 200 + 1);
+    if (c.history.size() == 1) ++c.sampling.seed;
+    const RowResult result = c.sample(sampler, logits);
+    EXPECT_EQ(result.status, RowStatus::kOk);
+    ++observed[static_cast<size_t>(result.token)];
+  }
+  ChiSquare found;
+  int cells = 0;
+  double rare_expected = 0, rare_observed = 0;  // tokens too rare for a cell of their own share one
+  const auto add_cell = [&](double seen, double wanted) {
+    found.statistic += (seen - wanted) * (seen - wanted) / wanted;
+    ++cells;
+  };
+  for (size_t i = 0; i < expected.size(); ++i) {
+    if (expected[i] == 0) {
+      EXPECT_EQ(observed[i], 0) << "token " << i << " must never be drawn";
+    } else if (expected[i] * kDraws < 10) {
+      rare_expected += expected[i] * kDraws;
+      rare_observed += observed[i];
+    } else {
+      add_cell(observed[i], expected[i] * kDraws);
+    }
+  }
+  if (rare_expected >= 10) add_cell(rare_observed, rare_expected);
+  // Wilson and Hilferty's approximation of the chi-square quantile at 4.75 standard deviations.
+  const double dof = std::max(1, cells - 1);
+  found.bound = dof * std::pow(1 - 2 / (9 * dof) + 4.75 * std::sqrt(2 / (9 * dof)), 3);
+  return found;
+}
+
+void expect_drawn_from(const Case& c, const std::vector<float>& logits, const std::vector<double>& expected) {
+  const ChiSquare found = chi_square(c, logits, expected);
+  EXPECT_LT(found.statistic, found.bound);
+}
+
+TEST(Philox, GivesTheKnownAnswersOfItsAuthors) {
+  using Words = std::array<uint32_t, 4>;
+  EXPECT_EQ(philox4x32({0, 0, 0, 0}, {0, 0}), (Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+  EXPECT_EQ(philox4x32({0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}, {0xffffffff, 0xffffffff}),
+            (Words{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+  EXPECT_EQ(philox4x32({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}),
+            (Words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
+}
+
+TEST(UniformDraw, DependsOnSeedAndPositionAndStaysBelowOne) {
+  std::set<double> seen;
+  double sum = 0;
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    for (uint64_t position = 0; position < 500; ++position) {
+      const double u = uniform_draw(seed << 40 | seed, position);
+      ASSERT_GE(u, 0);
+      ASSERT_LT(u, 1);
+      seen.insert(u);
+      sum += u;
+    }
+  }
+  EXPECT_EQ(seen.size(), 10000u);
+  EXPECT_NEAR(sum / 10000, 0.5, 0.015);
+}
+
+TEST(SamplerGreedy, TakesTheGreatestLogitAndTheLowestIdOnTies) {
+  Case c;
+  c.sampling.temperature = 0;
+  EXPECT_EQ(c.token({0, 3, 1, 3, 2}), 1);
+  EXPECT_EQ(c.token({-kInfinity, -5, -kInfinity}), 1);
+}
+
+TEST(SamplerGreedy, HasNoUseForTopKTopPAndMinP) {
+  Case c;
+  c.sampling.temperature = 0;
+  c.sampling.top_k = 1;
+  c.sampling.top_p = 0.1f;
+  c.sampling.min_p = 0.9f;
+  EXPECT_EQ(c.token({0, 3, 1, 3, 2}), 1);
+}
+
+TEST(SamplerGreedy, ComesAfterBiasAndPenalties) {
+  Case c;
+  c.sampling.temperature = 0;
+  c.sampling.logit_bias = {{2, 10.0f}};
+  EXPECT_EQ(c.token({1, 3, 0}), 2);
+  c.sampling.logit_bias.clear();
+  c.history = {0, 1};
+  c.sampling.presence_penalty = 2;
+  EXPECT_EQ(c.token({1.5f, 3, 0}), 0);
+}
+
+TEST(SamplerPenalties, RepetitionDividesPositiveAndMultipliesNegativeLogitsOfPromptAndOutputOnce) {
+  Case c;
+  c.sampling.temperature = 0;
+  c.sampling.repetition_penalty = 2;
+  c.history = {0, 0, 0, 1};
+  c.prompt_count = 2;
+  EXPECT_EQ(c.token({4, 4, 1.9f}), 0);     // 2, 2, 1.9: divided once, however often it occurred
+  EXPECT_EQ(c.token({4, 3, 2.1f}), 2);     // 2, 1.5, 2.1
+  EXPECT_EQ(c.token({-1, -3, -1.9f}), 2);  // -2, -6, -1.9
+}
+
+TEST(SamplerPenalties, FrequencyCountsAndPresenceMarksOutputTokensOnly) {
+  Case c;
+  c.sampling.temperature = 0;
+  c.history = {0, 0, 0, 1, 1, 2};  // output: 1 twice, 2 once
+  c.prompt_count = 3;
+  c.sampling.frequency_penalty = 0.5f;
+  EXPECT_EQ(c.token({1.0f, 1.9f, 0}), 0);  // 1, 0.9
+  EXPECT_EQ(c.token({1.0f, 2.1f, 0}), 1);  // 1, 1.1
+  c.sampling.frequency_penalty = 0;
+  c.sampling.presence_penalty = 0.5f;
+  EXPECT_EQ(c.token({1.0f, 1.4f, 0}), 0);  // 1, 0.9
+  EXPECT_EQ(c.token({1.0f, 1.6f, 0}), 1);  // 1, 1.1
+  c.sampling.presence_penalty = -2;
+  EXPECT_EQ(c.token({1.0f, -0.9f, -5}), 1);  // a negative penalty favours what has occurred
+}
+
+TEST(SamplerPenalties, ApplyRepetitionBeforeFrequencyAndPresenceAndBiasBeforeAll) {
+  Case c;
+  c.sampling.temperature = 0;
+  c.sampling.repetition_penalty = 2;
+  c.sampling.frequency_penalty = 1;
+  c.sampling.presence_penalty = 1;
+  c.sampling.logit_bias = {{1, 2.0f}};
+  c.history = {0, 1};
+  EXPECT_EQ(c.token({0, 8, 2.9f}), 1);  // (8 + 2) / 2 - 1 - 1 = 3
+  EXPECT_EQ(c.token({0, 8, 3.1f}), 2);
+}
+
+TEST(SamplerPenalties, LeaveNoTraceForTheNextCall) {
+  Case penalised;
+  penalised.sampling.temperature = 0;
+  penalised.sampling.presence_penalty = 2;
+  penalised.history = {0, 1, 1};
+  Sampler sampler(3);
+  EXPECT_EQ(penalised.sample(sampler, {1, 2, 0}).token, 0);
+  Case other = penalised;
+  other.history = {0, 2};
+  EXPECT_EQ(other.sample(sampler, {1, 2, 0}).token, 1);
+}
+
+TEST(SamplerMask, ForbidsWhatIsNotAllowed) {
+  Case c;
+  c.sampling.temperature = 0;
+  auto logits = some_logits(70, 1);
+  logits[3] = 90;
+  logits[40] = 80;
+  c.mask = {0, 1u << (40 - 32) | 1u << (50 - 32), 0};
+  EXPECT_EQ(c.token(logits), 40);
+  c.sampling.temperature = 1;
+  std::vector<double> expected = restricted(softmax(some_logits(70, 1)), [](size_t i) { return i == 40 || i == 50; });
+  expect_drawn_from(c, some_logits(70, 1), expected);
+}
+
+TEST(SamplerDraw, FollowsTheDistribution) {
+  const auto logits = some_logits(40, 2);
+  expect_drawn_from(Case{}, logits, softmax(logits));
+}
+
+TEST(SamplerDraw, FollowsTheDistributionOverAVocabularyOfManySpans) {
+  const auto logits = some_logits(3000, 3, 14);
+  expect_drawn_from(Case{}, logits, softmax(logits));
+}
+
+TEST(SamplerDraw, FollowsTheTemperature) {
+  const auto logits = some_logits(40, 4);
+  Case c;
+  c.sampling.temperature = 0.5f;
+  expect_drawn_from(c, logits, softmax(logits, 0.5));
+  c.sampling.temperature = 1.7f;
+  expect_drawn_from(c, logits, softmax(logits, static_cast<double>(1.7f)));
+}
+
+TEST(SamplerDraw, ChiSquareTellsAWrongTemperature) {
+  const auto logits = some_logits(40, 4);
+  const ChiSquare found = chi_square(Case{}, logits, softmax(logits, 1.1));
+  EXPECT_GT(found.statistic, found.bound);
+}
+
+TEST(SamplerTopK, DrawsFromTheKBestWithTiesToTheLowestIds) {
+  auto logits = some_logits(300, 5);
+  for (size_t i = 20; i < 40; ++i) logits[i] = 3;  // 20 tokens are equally the best
+  Case c;
+  for (int k : {1, 7, 30, 299, 300, 1000}) {
+    c.sampling.top_k = k;
+    expect_drawn_from(c, logits, top_k_of(softmax(logits), static_cast<size_t>(std::min(k, 300))));
+  }
+}
+
+TEST(SamplerTopP, DrawsFromTheSmallestSetThatReachesP) {
+  const auto logits = some_logits(500, 6, 10);
+  Case c;
+  for (float p : {0.05f, 0.5f, 0.9f, 0.999f}) {
+    c.sampling.top_p = p;
+    expect_drawn_from(c, logits, top_p_of(softmax(logits), static_cast<double>(p)));
+  }
+}
+
+TEST(SamplerTopP, KeepsTheTokenThatReachesPAndNoMore) {
+  // Probabilities 1/2, 1/4, 1/8, 1/8.
+  const std::vector<float> logits = {std::log(4.0f), std::log(2.0f), 0, 0};
+  Case c;
+  c.sampling.top_p = 0.6f;
+  expect_drawn_from(c, logits, {2.0 / 3, 1.0 / 3, 0, 0});
+  c.sampling.top_p = 0.8f;
+  expect_drawn_from(c, logits, {4.0 / 7, 2.0 / 7, 1.0 / 7, 0});
+}
+
+TEST(SamplerTopP, TakesTiesByIdInAFlatDistribution) {
+  const std::vector<float> logits(1000, 0.25f);
+  Case c;
+  c.sampling.top_p = 0.0995f;
+  expect_drawn_from(c, logits, restricted(std::vector<double>(1000, 1), [](size_t i) { return i < 100; }));
+}
+
+TEST(SamplerMinP, KeepsWhatIsNotTooFarBehindTheBest) {
+  const auto logits = some_logits(200, 7, 10);
+  Case c;
+  c.sampling.min_p = 0.1f;
+  expect_drawn_from(c, logits, min_p_of(softmax(logits), 0.1));
+  c.sampling.temperature = 2;  // the bound holds for the distribution at this temperature
+  expect_drawn_from(c, logits, min_p_of(softmax(logits, 2), 0.1));
+}
+
+TEST(SamplerFilters, ApplyMinPThenTopKThenTopP) {
+  const auto logits = some_logits(200, 8, 10);
+  Case c;
+  c.sampling.temperature = 1.5f;
+  c.sampling.min_p = 0.05f;
+  c.sampling.top_k = 12;
+  c.sampling.top_p = 0.8f;
+  expect_drawn_from(c, logits, top_p_of(top_k_of(min_p_of(softmax(logits, 1.5), 0.05), 12), static_cast<double>(0.8f)));
+}
+
+TEST(SamplerDraw, IsAFunctionOfSeedAndPosition) {
+  const auto logits = some_logits(1000, 9, 2);
+  Sampler sampler(1000);
+  Case c;
+  c.sampling.seed = 99;
+  c.history.resize(17);
+  const TokenId token = c.sample(sampler, logits).token;
+  for (int i = 0; i < 5; ++i) {
+    Case other = c;
+    other.sampling.seed = static_cast<uint64_t>(i);
+    other.sampling.top_p = 0.5f;
+    other.sample(sampler, some_logits(1000, 10));  // whatever happens in between
+    EXPECT_EQ(c.sample(sampler, logits).token, token);
+  }
+  EXPECT_EQ(c.token(logits), token);  // and in another sampler
+  std::set<TokenId> by_seed, by_position;
+  for (uint64_t i = 0; i < 20; ++i) {
+    c.sampling.seed = i;
+    by_seed.insert(c.sample(sampler, logits).token);
+  }
+  for (size_t i = 1; i < 20; ++i) {
+    c.history.resize(i);
+    by_position.insert(c.sample(sampler, logits).token);
+  }
+  EXPECT_GT(by_seed.size(), 15u);
+  EXPECT_GT(by_position.size(), 14u);
+}
+
+TEST(SamplerDraw, SurvivesATinyTemperatureAndExtremeLogits) {
+  Case c;
+  c.sampling.temperature = 1e-30f;
+  EXPECT_EQ(c.token({1, 2, 1.999f}), 1);
+  c.sampling.top_p = 0.5f;
+  EXPECT_EQ(c.token({1, 2, 1.999f}), 1);
+  c.sampling.temperature = 1;
+  EXPECT_EQ(c.token({-3e38f, 3e38f, 0}), 1);
+}
+
+TEST(SamplerLogprobs, AreThoseOfTheRawLogitsWhateverTheSettings) {
+  const auto logits = some_logits(500, 11);
+  Case c;
+  c.sampling.logprobs = 3;
+  c.sampling.temperature = 0.3f;
+  c.sampling.top_k = 5;
+  c.sampling.logit_bias = {{7, 50.0f}};
+  Sampler sampler(500);
+  const RowResult result = c.sample(sampler, logits);
+  EXPECT_EQ(result.token, 7);
+  const auto p = softmax(logits);
+  EXPECT_NEAR(static_cast<double>(result.logprob), std::log(p[7]), 1e-5);
+  const auto order = order_of(p);
+  ASSERT_EQ(result.top.size(), 3u);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(result.top[i].token, static_cast<TokenId>(order[i]));
+    EXPECT_NEAR(static_cast<double>(result.top[i].logprob), std::log(p[order[i]]), 1e-5);
+  }
+}
+
+TEST(SamplerLogprobs, OrderTiesByIdAndStopAtTheVocabulary) {
+  Case c;
+  c.sampling.temperature = 0;
+  c.sampling.logprobs = 20;
+  Sampler sampler(5);
+  const RowResult result = c.sample(sampler, {1, 2, 2, 0, 2});
+  ASSERT_EQ(result.top.size(), 5u);
+  const std::vector<TokenId> expected = {1, 2, 4, 0, 3};
+  for (size_t i = 0; i < 5; ++i) EXPECT_EQ(result.top[i].token, expected[i]);
+  c.sampling.logprobs = 2;
+  const RowResult two = c.sample(sampler, {1, 2, 2, 0, 2});
+  ASSERT_EQ(two.top.size(), 2u);
+  EXPECT_EQ(two.top[0].token, 1);
+  EXPECT_EQ(two.top[1].token, 2);
+}
+
+TEST(SamplerLogprobs, AreOnlyGivenWhenAsked) {
+  Case c;
+  Sampler sampler(3);
+  EXPECT_EQ(c.sample(sampler, {1, 2, 3}).logprob, 0);
+  c.sampling.logprobs = 0;
+  const RowResult chosen_only = c.sample(sampler, {1, 2, 3});
+  EXPECT_LT(chosen_only.logprob, 0);
+  EXPECT_TRUE(chosen_only.top.empty());
+}
+
+TEST(SamplerFailure, IsReportedForWhatIsNotFinite) {
+  Case c;
+  Sampler sampler(3);
+  const auto expect_failed = [&](const std::vector<float>& logits) {
+    for (float temperature : {0.0f, 1.0f}) {
+      c.sampling.temperature = temperature;
+      const RowResult result = c.sample(sampler, logits);
+      EXPECT_EQ(result.status, RowStatus::kNotFinite);
+      EXPECT_EQ(result.token, -1);
+      EXPECT_TRUE(result.top.empty());
+    }
+  };
+  expect_failed({1, kNan, 2});
+  expect_failed({kNan, kNan, kNan});
+  expect_failed({1, kInfinity, 2});
+  expect_failed({-kInfinity, -kInfinity, -kInfinity});
+  c.mask = {0};
+  expect_failed({1, 2, 3});
+  c.mask = {2};
+  expect_failed({1, -kInfinity, 3});
+}
+
+TEST(SamplerFailure, NeverDrawsATokenOfProbabilityZero) {
+  Case c;
+  Sampler sampler(4);
+  for (size_t i = 1; i < 200; ++i) {
+    c.history.resize(i);
+    for (float top_p : {0.999f, 1.0f}) {
+      c.sampling.top_p = top_p;
+      const TokenId token = c.sample(sampler, {-kInfinity, 0, -200, -kInfinity}).token;
+      EXPECT_EQ(token, 1);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace twostroke
