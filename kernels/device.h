@@ -51,7 +51,7 @@ class Device {
  public:
   virtual ~Device() = default;
 
-  virtual std::string name() const = 0;  // for people: "cpu (avx2, 2 threads)"
+  virtual std::string name() const = 0;  // for people: "cpu (2 threads)"
 
   // `bytes` of memory, aligned to 64 bytes, contents unspecified. Errors: kResourceExhausted, naming the size.
   virtual Result<DeviceMemory> allocate(size_t bytes) = 0;

@@ -1,0 +1,30 @@
+#include "kernels/cpu/isa.h"
+
+#include "kernels/check.h"
+
+namespace twostroke {
+
+const char* isa_name(Isa isa) {
+  switch (isa) {
+    case Isa::kScalar:
+      return "scalar";
+    case Isa::kAvx2:
+      return "avx2";
+  }
+  CHECK(false, "an Isa that is not in the enumeration");
+}
+
+bool isa_supported(Isa isa) {
+  switch (isa) {
+    case Isa::kScalar:
+      return true;
+    case Isa::kAvx2:
+      // The compiler's run-time look at cpuid also asks XGETBV whether the operating system saves the wide registers.
+      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+  }
+  CHECK(false, "an Isa that is not in the enumeration");
+}
+
+Isa best_isa() { return isa_supported(Isa::kAvx2) ? Isa::kAvx2 : Isa::kScalar; }
+
+}  // namespace twostroke

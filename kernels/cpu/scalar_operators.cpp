@@ -1,0 +1,152 @@
+#include "kernels/cpu/scalar_operators.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "kernels/cpu/packed_weight.h"
+#include "kernels/float16.h"
+
+namespace twostroke {
+namespace {
+
+float load_kv(const KvCache& cache, size_t index) {
+  const std::byte* data = bytes_at(cache.data);
+  if (cache.dtype == DType::kF32) return reinterpret_cast<const float*>(data)[index];
+  return half_to_float(reinterpret_cast<const uint16_t*>(data)[index]);
+}
+
+void store_kv(const KvCache& cache, size_t index, float value) {
+  std::byte* data = bytes_at(cache.data);
+  if (cache.dtype == DType::kF32) {
+    reinterpret_cast<float*>(data)[index] = value;
+  } else {
+    reinterpret_cast<uint16_t*>(data)[index] = float_to_half(value);
+  }
+}
+
+RowSegment load_segment(const StepRows& rows, int64_t row) {
+  CHECK(0 <= row && row < rows.segments_device.rows);
+  const int32_t* fields = row_pointer<const int32_t>(rows.segments_device, row);
+  return {.token_begin = fields[0], .token_count = fields[1], .position = fields[2], .block_begin = fields[3]};
+}
+
+// Turns each head of `vector` (`heads` of `head_size`) by the angles of `position`.
+void rotate(float* vector, int64_t heads, int32_t head_size, const Tensor& inverse_frequency, int32_t position) {
+  for (int64_t i = 0; i < inverse_frequency.cols; ++i) {
+    const double angle = static_cast<double>(position) * double{row_pointer<const float>(inverse_frequency, 0)[i]};
+    const double cosine = std::cos(angle);
+    const double sine = std::sin(angle);
+    for (int64_t h = 0; h < heads; ++h) {
+      float* pair = vector + h * head_size + 2 * i;
+      const double x = pair[0];
+      const double y = pair[1];
+      pair[0] = static_cast<float>(x * cosine - y * sine);
+      pair[1] = static_cast<float>(x * sine + y * cosine);
+    }
+  }
+}
+
+}  // namespace
+
+void ScalarOperators::rms_norm(Tensor out, Tensor in, Tensor scale, float epsilon) {
+  check_rms_norm(out, in, scale);
+  pool().run(in.rows, [&](int64_t t, int) {
+    const float* x = row_pointer<const float>(in, t);
+    const float* factor = row_pointer<const float>(scale, 0);
+    float* y = row_pointer<float>(out, t);
+    double squares = 0;
+    for (int64_t i = 0; i < in.cols; ++i) squares += double{x[i]} * double{x[i]};
+    const double root = std::sqrt(squares / static_cast<double>(in.cols) + double{epsilon});
+    for (int64_t i = 0; i < in.cols; ++i) y[i] = static_cast<float>(double{x[i]} / root * double{factor[i]});
+  });
+}
+
+void ScalarOperators::matmul(Tensor out, Tensor in, const Weight& weight, bool accumulate) {
+  check_matmul(out, in, weight);
+  pool().run(panel_count(weight.shape), [&](int64_t panel, int) {
+    std::vector<float> w(static_cast<size_t>(weight.shape.k));
+    for (int64_t j = panel * kPanelOutputs; j < std::min<int64_t>(weight.shape.n, (panel + 1) * kPanelOutputs); ++j) {
+      unpack_row(weight.shape, bytes_at(weight.data), j, w);
+      for (int64_t t = 0; t < in.rows; ++t) {
+        const float* x = row_pointer<const float>(in, t);
+        double sum = 0;
+        for (size_t i = 0; i < w.size(); ++i) sum += double{w[i]} * double{x[i]};
+        float& y = row_pointer<float>(out, t)[j];
+        y = accumulate ? y + static_cast<float>(sum) : static_cast<float>(sum);
+      }
+    }
+  });
+}
+
+void ScalarOperators::rotate_and_store(Tensor q, Tensor k, Tensor v, Tensor inverse_frequency, const KvCache& cache,
+                                       int32_t layer, const StepRows& rows) {
+  check_rotate_and_store(q, k, v, inverse_frequency, cache, layer, rows);
+  const int32_t size = cache.head_size;
+  pool().run(q.rows, [&](int64_t t, int) {
+    const int32_t position = row_pointer<const int32_t>(rows.positions, 0)[t];
+    const RowSegment segment = load_segment(rows, row_pointer<const int32_t>(rows.row_of_token, 0)[t]);
+    rotate(row_pointer<float>(q, t), q.cols / size, size, inverse_frequency, position);
+    rotate(row_pointer<float>(k, t), cache.kv_heads, size, inverse_frequency, position);
+    const int32_t block = block_of(cache, rows, segment, position);
+    for (int32_t g = 0; g < cache.kv_heads; ++g) {
+      const size_t key = kv_index(cache, layer, block, 0, g, position % cache.block_size);
+      const size_t value = kv_index(cache, layer, block, 1, g, position % cache.block_size);
+      for (int32_t s = 0; s < size; ++s) {
+        store_kv(cache, key + size_t(s), row_pointer<const float>(k, t)[g * size + s]);
+        store_kv(cache, value + size_t(s), row_pointer<const float>(v, t)[g * size + s]);
+      }
+    }
+  });
+}
+
+void ScalarOperators::attention(Tensor out, Tensor q, const KvCache& cache, int32_t layer, const StepRows& rows) {
+  check_attention(out, q, cache, layer, rows);
+  const int32_t size = cache.head_size;
+  const int64_t heads = q.cols / size;
+  pool().run(q.rows * heads, [&](int64_t task, int) {
+    const int64_t t = task / heads;
+    const int64_t h = task % heads;
+    const auto g = static_cast<int32_t>(h * cache.kv_heads / heads);
+    const RowSegment segment = load_segment(rows, row_pointer<const int32_t>(rows.row_of_token, 0)[t]);
+    const float* query = row_pointer<const float>(q, t) + h * size;
+    float* y = row_pointer<float>(out, t) + h * size;
+
+    double maximum = -std::numeric_limits<double>::infinity();
+    double denominator = 0;
+    std::vector<double> numerator(size_t(size), 0.0);
+    const int32_t last = segment.position + static_cast<int32_t>(t) - segment.token_begin;
+    for (int32_t position = 0; position <= last; ++position) {
+      const int32_t block = block_of(cache, rows, segment, position);
+      const size_t key = kv_index(cache, layer, block, 0, g, position % cache.block_size);
+      const size_t value = kv_index(cache, layer, block, 1, g, position % cache.block_size);
+      double score = 0;
+      for (int32_t s = 0; s < size; ++s) score += double{query[s]} * double{load_kv(cache, key + size_t(s))};
+      score /= std::sqrt(static_cast<double>(size));
+      if (score > maximum) {
+        const double shrink = std::exp(maximum - score);
+        denominator *= shrink;
+        for (double& x : numerator) x *= shrink;
+        maximum = score;
+      }
+      const double weight = std::exp(score - maximum);
+      denominator += weight;
+      for (int32_t s = 0; s < size; ++s) numerator[size_t(s)] += weight * double{load_kv(cache, value + size_t(s))};
+    }
+    for (int32_t s = 0; s < size; ++s) y[s] = static_cast<float>(numerator[size_t(s)] / denominator);
+  });
+}
+
+void ScalarOperators::silu_gate(Tensor out, Tensor gate, Tensor up) {
+  check_silu_gate(out, gate, up);
+  pool().run(out.rows, [&](int64_t t, int) {
+    for (int64_t i = 0; i < out.cols; ++i) {
+      const double x = row_pointer<const float>(gate, t)[i];
+      const double y = row_pointer<const float>(up, t)[i];
+      row_pointer<float>(out, t)[i] = static_cast<float>(x / (1.0 + std::exp(-x)) * y);
+    }
+  });
+}
+
+}  // namespace twostroke

@@ -1,0 +1,67 @@
+// WorkerPool: a fixed number of threads that share out the tasks of one job at a time.
+//
+// The thread that calls run() works too, so a pool of N threads starts N - 1 workers. A worker that finds no job spins
+// for some tens of microseconds, so that the next operator of a step starts at once, and then sleeps in the kernel: an
+// idle pool uses no processor time.
+//
+// run() waits only for workers that have entered its job. One that the operating system wakes late finds the job
+// closed and delays nobody.
+//
+// Thread-safety: one caller at a time; not from inside a task.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+namespace twostroke {
+
+class WorkerPool {
+ public:
+  static constexpr int kThreadsMax = 512;
+
+  // `threads` in [1, kThreadsMax], the caller's included.
+  explicit WorkerPool(int threads);
+  ~WorkerPool();  // no run() may be in progress
+  WorkerPool(const WorkerPool&) = delete;
+  WorkerPool& operator=(const WorkerPool&) = delete;
+
+  int threads() const { return static_cast<int>(workers_.size()) + 1; }
+
+  // Calls body(task, thread) once for every task in [0, tasks), each on some thread of [0, threads()), and returns when
+  // all calls have returned. Tasks are handed out in ascending order; no two at once have the same `thread`, so it can
+  // index scratch memory. `body` must not throw. What the caller wrote before is visible to the tasks, and what they
+  // wrote is visible after.
+  template <typename Body>
+  void run(int64_t tasks, Body&& body) {
+    using Plain = std::remove_reference_t<Body>;
+    run_erased(
+        tasks, [](void* context, int64_t task, int thread) { (*static_cast<Plain*>(context))(task, thread); },
+        const_cast<void*>(static_cast<const void*>(&body)));
+  }
+
+ private:
+  using TaskFunction = void (*)(void* context, int64_t task, int thread);
+
+  void run_erased(int64_t tasks, TaskFunction function, void* context);
+  void take_tasks(int thread);
+  void work(int thread);
+  uint32_t await_job(uint32_t last_epoch);
+
+  // The job. Written by run() while the job is closed and nobody is inside; read by those inside.
+  TaskFunction function_ = nullptr;
+  void* context_ = nullptr;
+  int64_t tasks_ = 0;
+  alignas(64) std::atomic<int64_t> next_task_ = 0;
+  // How many workers are inside the job, whether it is open to enter, whether the pool is stopping, and the job's
+  // number (epoch), all in one word so that entering an open job is one compare-and-exchange.
+  alignas(64) std::atomic<uint32_t> state_ = 0;
+  std::vector<std::thread> workers_;
+};
+
+// How many processors this process may run on (its affinity mask), at most WorkerPool::kThreadsMax.
+int allowed_processors();
+
+}  // namespace twostroke
