@@ -18,11 +18,13 @@
 #include "backend/gguf.h"
 #include "kernels/status.h"
 #include "kernels/token.h"
+#include "server/text/special_tokens.h"
+#include "server/text/tokenizer_spec.h"
 
 namespace twostroke {
 
 struct EncodeOptions {
-  bool add_special = false;    // add BOS/EOS as the model's metadata asks
+  bool add_special = false;  // add BOS/EOS as the model's metadata asks; a BOS that the text begins with is not doubled
   bool parse_special = false;  // recognise special tokens written in the text; otherwise they are plain text
 };
 
@@ -30,10 +32,20 @@ class Tokenizer {
  public:
   // Errors: kUnsupported (unknown tokenizer model or pre-tokenizer, named), kInvalidArgument (damaged vocabulary).
   static Result<std::unique_ptr<Tokenizer>> from_gguf(const GgufFile& file);
+  // The same from plain data. The result keeps nothing of either file or spec.
+  static Result<std::unique_ptr<Tokenizer>> create(const TokenizerSpec& spec);
   virtual ~Tokenizer() = default;
 
-  // Token ids of `text`, which may hold any bytes; invalid UTF-8 is encoded byte by byte and never lost.
-  virtual std::vector<TokenId> encode(std::string_view text, const EncodeOptions& options) const = 0;
+  // Token ids of `text`, which may hold any bytes; invalid UTF-8 is encoded byte by byte and never lost (a byte that
+  // occurs in no UTF-8 and for which the vocabulary has no token becomes U+FFFD). User-defined tokens, which are text
+  // that is always one token, are recognised in any case, unless they end a turn or look as if they did ("<|...|>").
+  std::vector<TokenId> encode(std::string_view text, const EncodeOptions& options) const;
+
+  // Token ids of `text` of which only the `trusted` ranges may write special tokens: a special token counts where all
+  // its bytes lie in one range, and the text between special tokens is encoded as a whole, across the ranges' borders.
+  // `trusted` is sorted and disjoint, within the text; ranges that touch count as one.
+  virtual std::vector<TokenId> encode_marked(std::string_view text, std::span<const TextRange> trusted,
+                                             bool add_special) const = 0;
 
   // The bytes that a token stands for. They may be part of a UTF-8 character: join pieces with a Detokenizer.
   // Control tokens give "" unless `special`; then their own text ("<|im_end|>").

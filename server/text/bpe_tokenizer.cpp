@@ -1,0 +1,147 @@
+#include "server/text/bpe_tokenizer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "server/text/utf8.h"
+
+namespace twostroke {
+namespace {
+
+// The character that stands for a byte in the texts of tokens: printable bytes stand for themselves (as Latin-1), the
+// others take the characters from U+0100 on, in order.
+struct ByteAlphabet {
+  std::array<std::string, 256> text;                   // of a byte
+  std::unordered_map<std::string_view, uint8_t> byte;  // of a character
+
+  ByteAlphabet() {
+    int next = 0x100;
+    for (int value = 0; value < 256; ++value) {
+      const bool printable = (value >= 0x21 && value <= 0x7E) || (value >= 0xA1 && value != 0xAD);
+      const int character = printable ? value : next++;
+      std::string& out = text[static_cast<size_t>(value)];
+      if (character < 0x80) {
+        out = static_cast<char>(character);
+      } else {
+        out = static_cast<char>(0xC0 | (character >> 6));
+        out += static_cast<char>(0x80 | (character & 0x3F));
+      }
+    }
+    for (int value = 0; value < 256; ++value) byte[text[static_cast<size_t>(value)]] = static_cast<uint8_t>(value);
+  }
+};
+
+const ByteAlphabet& alphabet() {
+  static const ByteAlphabet instance;
+  return instance;
+}
+
+std::string decode_bytes(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const Utf8Unit unit = utf8_first_unit(text);
+    const std::string_view character = text.substr(0, unit.size);
+    const auto found = alphabet().byte.find(character);
+    // A character outside the alphabet stands for itself; some vocabularies hold a few.
+    if (found == alphabet().byte.end()) {
+      out.append(character);
+    } else {
+      out += static_cast<char>(found->second);
+    }
+    text.remove_prefix(unit.size);
+  }
+  return out;
+}
+
+uint64_t pair_key(TokenId left, TokenId right) {
+  return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Tokenizer>> BpeTokenizer::create(const TokenizerSpec& spec) {
+  auto pre_tokenizer = PreTokenizer::create(spec.pre.empty() ? "default" : spec.pre);
+  if (!pre_tokenizer.ok()) return pre_tokenizer.status();
+  std::unique_ptr<BpeTokenizer> tokenizer(new BpeTokenizer());
+  tokenizer->pre_tokenizer_ = std::move(*pre_tokenizer);
+  const bool adds_bos = tokenizer->pre_tokenizer_->adds_bos();
+  if (Status s = tokenizer->load(spec, adds_bos, decode_bytes); !s.ok()) return s;
+  if (Status s = tokenizer->load_bytes(); !s.ok()) return s;
+  if (Status s = tokenizer->load_merges(spec.merges); !s.ok()) return s;
+  if (tokenizer->pre_tokenizer_->ignores_merges()) tokenizer->load_whole_pieces();
+  return std::unique_ptr<Tokenizer>(std::move(tokenizer));
+}
+
+Status BpeTokenizer::load_bytes() {
+  for (size_t byte = 0; byte < 256; ++byte) {
+    const TokenId id = find(alphabet().text[byte]);
+    byte_tokens_[byte] = id >= 0 && type(id) == TokenType::kNormal ? id : -1;
+  }
+  for (const char byte : kReplacementCharacter) {
+    if (byte_tokens_[static_cast<uint8_t>(byte)] < 0) {
+      return invalid_argument("the vocabulary is not byte-level: it lacks tokens for the bytes of U+FFFD");
+    }
+  }
+  return {};
+}
+
+Status BpeTokenizer::load_merges(const std::vector<std::string>& merges) {
+  if (merges.empty()) return invalid_argument("tokenizer.ggml.merges is missing");
+  merges_.reserve(merges.size());
+  std::string joined;
+  for (size_t rank = 0; rank < merges.size(); ++rank) {
+    const std::string_view merge = merges[rank];
+    const size_t space = merge.find(' ', 1);
+    if (space == std::string_view::npos) {
+      return invalid_argument("tokenizer.ggml.merges[" + std::to_string(rank) + "] is not a pair: \"" +
+                              std::string(merge) + "\"");
+    }
+    joined.assign(merge.substr(0, space)).append(merge.substr(space + 1));
+    const TokenId left = find(merge.substr(0, space));
+    const TokenId right = find(merge.substr(space + 1));
+    const TokenId whole = find(joined);
+    if (left < 0 || right < 0 || whole < 0) {
+      return invalid_argument("tokenizer.ggml.merges[" + std::to_string(rank) + "] \"" + std::string(merge) +
+                              "\" names a token that the vocabulary lacks");
+    }
+    if (!is_text(whole)) continue;  // no text may grow into a control token
+    merges_.emplace(pair_key(left, right), Merge{static_cast<uint32_t>(rank), whole});
+  }
+  return {};
+}
+
+void BpeTokenizer::load_whole_pieces() {
+  for (TokenId token = 0; token < vocab_size_; ++token) {
+    if (type(token) == TokenType::kNormal && is_text(token)) whole_pieces_.emplace(piece(token, false), token);
+  }
+}
+
+void BpeTokenizer::encode_segment(std::string_view segment, std::vector<TokenId>& out) const {
+  std::vector<std::string_view> pieces;
+  pre_tokenizer_->split(segment, pieces);
+  SymbolMerger merger;
+  for (const std::string_view piece : pieces) encode_piece(piece, merger, out);
+}
+
+void BpeTokenizer::encode_piece(std::string_view piece, SymbolMerger& merger, std::vector<TokenId>& out) const {
+  if (const auto whole = whole_pieces_.find(piece); whole != whole_pieces_.end()) {
+    out.push_back(whole->second);
+    return;
+  }
+  merger.clear();
+  for (const char byte : piece) {
+    const TokenId id = byte_tokens_[static_cast<uint8_t>(byte)];
+    if (id >= 0) {
+      merger.add(id, 1);
+    } else {
+      for (const char substitute : kReplacementCharacter) merger.add(byte_tokens_[static_cast<uint8_t>(substitute)], 1);
+    }
+  }
+  merger.run([this](const Symbol& left, const Symbol& right) {
+    const auto found = merges_.find(pair_key(left.id, right.id));
+    return found == merges_.end() ? Merge{} : found->second;
+  });
+  merger.for_each([&](const Symbol& symbol) { out.push_back(symbol.id); });
+}
+
+}  // namespace twostroke
