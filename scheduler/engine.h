@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "kernels/clock.h"
 #include "scheduler/event.h"
 #include "scheduler/request.h"
 #include "scheduler/scheduler.h"
@@ -35,14 +36,6 @@ struct StepOutput {
   TimeNs duration_ns = 0;  // from submit to the end of wait
   SchedulerGauges gauges;  // after the step
 };
-
-// Where the engine gets the time. The default is the steady clock; a test gives its own.
-class Clock {
- public:
-  virtual ~Clock() = default;
-  virtual TimeNs now() = 0;
-};
-Clock& steady_clock();
 
 struct EngineLimits {
   uint32_t max_inbox_commands = 8192;  // cancels and finishes are always taken; submits beyond it are refused

@@ -2,11 +2,9 @@
 // never asks for it, so that a simulation can run it at any speed.
 #pragma once
 
-#include <cstdint>
+#include "kernels/clock.h"
 
 namespace twostroke {
-
-using TimeNs = int64_t;
 
 constexpr TimeNs kMillisecondNs = 1'000'000;
 constexpr TimeNs kSecondNs = 1'000'000'000;
