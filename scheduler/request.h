@@ -16,11 +16,13 @@ namespace twostroke {
 
 using RequestId = uint64_t;
 
+constexpr uint32_t kMaxSequences = 128;  // of one request, as in the OpenAI API
+
 struct Request {
   RequestId id = 0;                  // chosen by the caller, unique for the life of the scheduler
   std::vector<TokenId> prompt;       // at least one token
   uint32_t max_tokens = 16;          // output tokens per sequence at most; at least 1; cut to what the context leaves
-  uint32_t n = 1;                    // sequences
+  uint32_t n = 1;                    // sequences; at most kMaxSequences
   SamplingParams sampling;           // sequence i draws with the seed sequence_seed(sampling.seed, i)
   std::vector<TokenId> stop_tokens;  // any of these ends a sequence; sorted; the stop token itself is an event's token
   uint64_t cache_salt = 0;           // the prefix cache is shared only between requests of equal salt

@@ -127,6 +127,7 @@ class Scheduler {
 
  private:
   struct Impl;
+  friend struct SchedulerTestPeer;  // lets a test break an invariant on purpose
   std::unique_ptr<Impl> impl_;
 };
 

@@ -1,0 +1,65 @@
+// Which tokens count as what. Every prompt token of a request is counted once, as computed (prefill_tokens) or as
+// cached (cached_tokens), by whichever of its sequences gets there first: LiveRequest::prompt_counted is how far that
+// has come. So for every request whose prompt was completed
+//
+//     prefill_tokens + cached_tokens == prompt_tokens
+//
+// exactly, whatever was preempted, forked or found again. What is computed below that mark, or below a sequence's own
+// high-water mark in its output, is work done again. The one exception is the last prompt token, which every sequence
+// of a request computes for itself, for its own first sample: that is nobody's waste and nobody's prompt.
+#include <algorithm>
+
+#include "scheduler/scheduler_impl.h"
+
+namespace twostroke {
+
+void Scheduler::Impl::count_admission(const Sequence& sequence, uint32_t cached_tokens) {
+  LiveRequest& live = *sequence.request;
+  if (uses_cache(live) && !live.looked_up) {
+    live.looked_up = true;
+    step_.counts.prefix_queries += live.prompt_count();
+  }
+  const uint32_t cached_prompt = std::min(cached_tokens, live.prompt_count());
+  if (cached_prompt <= live.prompt_counted) return;
+  const uint32_t fresh = cached_prompt - live.prompt_counted;
+  live.prompt_counted = cached_prompt;
+  live.summary.cached_tokens += fresh;
+  step_.counts.cached_tokens += fresh;
+}
+
+void Scheduler::Impl::count_row(const Sequence& sequence) {
+  LiveRequest& live = *sequence.request;
+  StepCounts& counts = step_.counts;
+  const uint32_t begin = sequence.computed;
+  const uint32_t end = begin + sequence.planned;
+  const uint32_t prompt = live.prompt_count();
+
+  // Position p is read by attention together with the p before it.
+  const uint64_t context = (uint64_t{begin} + 1 + end) * sequence.planned / 2;
+  if (is_decode(sequence)) {
+    ++counts.decode_rows;
+    counts.context_tokens_decode += context;
+  } else {
+    ++counts.prefill_rows;
+    counts.context_tokens_prefill += context;
+  }
+  if (end == sequence.length()) ++counts.sampled_tokens;
+
+  const uint32_t prompt_end = std::min(end, prompt);
+  uint32_t again = 0;
+  if (begin < prompt_end) {
+    const uint32_t fresh_begin = std::clamp(live.prompt_counted, begin, prompt_end);
+    counts.prefill_tokens += prompt_end - fresh_begin;
+    again = fresh_begin - begin;
+    const bool first_sample = fresh_begin == prompt && sequence.computed_max < prompt;
+    if (first_sample) --again;
+    live.prompt_counted = std::max(live.prompt_counted, prompt_end);
+  }
+  const uint32_t output_begin = std::max(begin, prompt);
+  const uint32_t known_end = std::min(end, sequence.computed_max);
+  if (output_begin < known_end) again += known_end - output_begin;
+  counts.recomputed_tokens += again;
+  live.summary.recomputed_tokens += again;
+}
+
+}  // namespace twostroke

@@ -1,0 +1,164 @@
+// What must hold between any two calls. Slow and thorough: for tests, after every step.
+#include <algorithm>
+#include <map>
+
+#include "scheduler/scheduler_impl.h"
+
+namespace twostroke {
+namespace {
+
+std::string name_of(const Sequence& sequence) {
+  return "sequence " + std::to_string(sequence.index) + " of request " + std::to_string(sequence.request->request.id);
+}
+
+// One holder of a block: the sequence, and the block's place in its table.
+struct Holder {
+  const Sequence* sequence;
+  size_t place;
+};
+
+// Holders of one block agree on everything that its contents depend on, and none of them still writes to it.
+std::string check_sharing(BlockId block, const std::vector<Holder>& holders, uint32_t block_size) {
+  const Holder& first = holders.front();
+  for (const Holder& holder : holders) {
+    if (holders.size() == 1) break;
+    const std::string what = "block " + std::to_string(block) + ", shared by " + name_of(*first.sequence) + " and " +
+                             name_of(*holder.sequence) + ", ";
+    if (holder.place != first.place) return what + "has different places in their tables";
+    const size_t end = (holder.place + 1) * block_size;
+    if (holder.sequence->computed < end) return what + "is still being written";
+    const auto& a = first.sequence->tokens;
+    const auto& b = holder.sequence->tokens;
+    if (a.size() < end || b.size() < end ||
+        !std::equal(a.begin(), a.begin() + static_cast<ptrdiff_t>(end), b.begin())) {
+      return what + "holds tokens on which they differ";
+    }
+    const LiveRequest& x = *first.sequence->request;
+    const LiveRequest& y = *holder.sequence->request;
+    if (&x == &y) continue;
+    if (x.scope() != y.scope()) return what + "crosses cache scopes";
+    if (!x.request.use_prefix_cache || !y.request.use_prefix_cache) return what + "belongs to one that shares nothing";
+  }
+  return {};
+}
+
+template <typename T>
+std::string check_equal(const char* what, T counted, T found) {
+  if (counted == found) return {};
+  return std::string(what) + " is counted as " + std::to_string(counted) + ", but is " + std::to_string(found);
+}
+
+}  // namespace
+
+std::string Scheduler::Impl::check_invariants() const {
+  if (std::string error = pool_.check_invariants(); !error.empty()) return error;
+  if (std::string error = cache_.check_invariants(); !error.empty()) return error;
+
+  std::map<BlockId, std::vector<Holder>> holders;
+  std::vector<const Sequence*> running;
+  std::vector<const Sequence*> waiting;
+  SchedulerGauges found;
+  uint64_t promised = 0;
+  for (const auto& [id, live] : requests_) {
+    if (live->request.id != id) return "request " + std::to_string(id) + " is filed under another id";
+    uint32_t live_running = 0;
+    uint32_t unfinished = 0;
+    bool follows = false;
+    for (const Sequence& sequence : live->sequences) {
+      const std::string name = name_of(sequence);
+      if (sequence.request != live.get()) return name + " points to another request";
+      const bool holds_blocks = sequence.state == SequenceState::kRunning;
+      if (!holds_blocks && (!sequence.blocks.empty() || sequence.computed != 0 || sequence.planned != 0)) {
+        return name + " does not run, but holds blocks";
+      }
+      if (sequence.state != SequenceState::kFinished) ++unfinished;
+      if (sequence.state == SequenceState::kFollowing) {
+        follows = true;
+        ++found.sequences_waiting;
+      }
+      if (sequence.state == SequenceState::kWaiting) {
+        waiting.push_back(&sequence);
+        ++found.sequences_waiting;
+      }
+      if (!holds_blocks) continue;
+
+      running.push_back(&sequence);
+      ++live_running;
+      ++found.sequences_running;
+      promised += promised_to(sequence);
+      const uint32_t written = sequence.computed + sequence.planned;
+      if (sequence.blocks.size() != blocks_for(written))
+        return name + " holds more or fewer blocks than its tokens need";
+      if (sequence.computed >= sequence.length()) return name + " has nothing left to compute";
+      if (written > sequence.length()) return name + " plans more tokens than it has";
+      if (sequence.length() > length_max_) return name + " is longer than the context";
+      if (sequence.output_count() >= live->output_max) return name + " should have ended: its tokens are used up";
+      if (!std::equal(live->request.prompt.begin(), live->request.prompt.end(), sequence.tokens.begin())) {
+        return name + " has lost its prompt";
+      }
+      if (sequence.registered != (uses_cache(*live) ? sequence.computed / block_size_ : 0)) {
+        return name + " has full blocks that the prefix cache should know";
+      }
+      for (uint32_t i = 0; i < sequence.blocks.size(); ++i) {
+        const BlockId block = sequence.blocks[i];
+        if (block >= pool_.total()) return name + " holds a block that does not exist";
+        holders[block].push_back({&sequence, i});
+        if (i >= sequence.registered) continue;
+        const auto tokens = std::span(sequence.tokens).subspan(i * block_size_, block_size_);
+        if (!cache_.holds(block, live->scope(), i > 0 ? sequence.blocks[i - 1] : kNoBlock, tokens)) {
+          return name + " has a block that the prefix cache takes for something else";
+        }
+      }
+    }
+    const std::string name = "request " + std::to_string(id);
+    if (unfinished == 0) return name + " has no sequence left, but has not ended";
+    if (unfinished != live->unfinished) return name + " counts its unfinished sequences wrongly";
+    if (live_running != live->running) return name + " counts its running sequences wrongly";
+    if (live_running > 0 && !live->started) return name + " runs, but never started";
+    if (live->prompt_counted > live->prompt_count()) return name + " counts more prompt tokens than it has";
+    if (live->prompt_done && live->prompt_counted != live->prompt_count()) {
+      return name + " has completed its prompt, but not counted all of it";
+    }
+    if (live->prompt_done && follows) return name + " has sequences that follow a prompt which is done";
+    const SequenceState leader = live->sequences[live->leader].state;
+    if (follows && leader != SequenceState::kWaiting && leader != SequenceState::kRunning) {
+      return name + " has sequences that follow nobody";
+    }
+    ++(live_running > 0 ? found.requests_running : found.requests_waiting);
+    if (!live->started) found.waiting_prompt_tokens += live->prompt_count();
+  }
+
+  for (const auto& [block, list] : holders) {
+    if (pool_.references(block) != list.size()) {
+      return "block " + std::to_string(block) + " has " + std::to_string(pool_.references(block)) + " references and " +
+             std::to_string(list.size()) + " holders";
+    }
+    if (std::string error = check_sharing(block, list, block_size_); !error.empty()) return error;
+  }
+  if (holders.size() != pool_.referenced()) return "there are referenced blocks that no sequence holds";
+
+  const auto older = [](const Sequence* a, const Sequence* b) { return precedes(*a, *b); };
+  std::ranges::sort(running, older);
+  if (!std::ranges::equal(running, running_)) return "the list of running sequences is not what runs, in order";
+  if (running_.size() > limits_.max_running) return "more sequences run than may";
+  std::ranges::sort(waiting, older);
+  const Sequence* queued = waiting_.first();
+  for (const Sequence* sequence : waiting) {
+    if (queued != sequence) return "the queue does not hold what waits, in order";
+    if (sequence->overtakes > limits_.max_overtakes) return name_of(*sequence) + " was overtaken too often";
+    queued = SequenceQueue::next(*queued);
+  }
+  if (queued != nullptr || waiting_.size() != waiting.size()) return "the queue holds more than what waits";
+
+  std::string error = check_equal("blocks_promised", blocks_promised_, promised);
+  if (error.empty()) error = check_equal("requests_waiting", gauges_.requests_waiting, found.requests_waiting);
+  if (error.empty()) error = check_equal("requests_running", gauges_.requests_running, found.requests_running);
+  if (error.empty()) error = check_equal("sequences_waiting", gauges_.sequences_waiting, found.sequences_waiting);
+  if (error.empty()) error = check_equal("sequences_running", gauges_.sequences_running, found.sequences_running);
+  if (error.empty()) {
+    error = check_equal("waiting_prompt_tokens", gauges_.waiting_prompt_tokens, found.waiting_prompt_tokens);
+  }
+  return error;
+}
+
+}  // namespace twostroke

@@ -1,0 +1,138 @@
+// How sequences and requests change state, and the gauges with them. Nothing else changes a state.
+#include <algorithm>
+
+#include "kernels/check.h"
+#include "scheduler/scheduler_impl.h"
+
+namespace twostroke {
+
+void Scheduler::Impl::enqueue(Sequence& sequence) {
+  sequence.state = SequenceState::kWaiting;
+  waiting_.insert(sequence);
+}
+
+// The sequence has left the queue and holds the blocks that it shares.
+void Scheduler::Impl::enter_running(Sequence& sequence) {
+  LiveRequest& live = *sequence.request;
+  sequence.state = SequenceState::kRunning;
+  const auto place = std::ranges::upper_bound(running_, &sequence,
+                                              [](const Sequence* a, const Sequence* b) { return precedes(*a, *b); });
+  running_.insert(place, &sequence);
+  blocks_promised_ += promised_to(sequence);
+  --gauges_.sequences_waiting;
+  ++gauges_.sequences_running;
+  if (live.running++ == 0) {
+    --gauges_.requests_waiting;
+    ++gauges_.requests_running;
+  }
+  if (!live.started) {
+    live.started = true;
+    live.summary.first_scheduled = step_.now;
+    gauges_.waiting_prompt_tokens -= live.prompt_count();
+  }
+}
+
+// Gives up its blocks, tail first; the state that follows is the caller's to set. With `forget_blocks` the prefix cache
+// forgets those of them that only this sequence used.
+void Scheduler::Impl::leave_running(Sequence& sequence, bool forget_blocks) {
+  LiveRequest& live = *sequence.request;
+  blocks_promised_ -= promised_to(sequence);
+  for (size_t i = sequence.blocks.size(); i-- > 0;) {
+    const BlockId block = sequence.blocks[i];
+    if (forget_blocks && pool_.references(block) == 1) cache_.forget(block);
+    pool_.release(block);
+  }
+  sequence.blocks.clear();
+  sequence.computed = 0;
+  sequence.registered = 0;
+  sequence.planned = 0;
+  ++sequence.epoch;
+  std::erase(running_, &sequence);
+  ++gauges_.sequences_waiting;
+  --gauges_.sequences_running;
+  if (--live.running == 0) {
+    ++gauges_.requests_waiting;
+    --gauges_.requests_running;
+  }
+}
+
+// The prompt is there: its followers may fork.
+void Scheduler::Impl::release_followers(LiveRequest& live) {
+  for (Sequence& sequence : live.sequences) {
+    if (sequence.state == SequenceState::kFollowing) enqueue(sequence);
+  }
+}
+
+void Scheduler::Impl::stop(Sequence& sequence, bool forget_blocks) {
+  if (sequence.state == SequenceState::kFinished) return;
+  if (sequence.state == SequenceState::kWaiting) waiting_.remove(sequence);
+  if (sequence.state == SequenceState::kRunning) leave_running(sequence, forget_blocks);
+  sequence.state = SequenceState::kFinished;
+  --gauges_.sequences_waiting;
+}
+
+void Scheduler::Impl::finish(Sequence& sequence, FinishReason reason, bool stop_token, TimeNs now) {
+  LiveRequest& live = *sequence.request;
+  Event& event = events_.emplace_back();
+  event.kind = Event::Kind::kSequenceFinished;
+  event.request = live.request.id;
+  event.sequence = sequence.index;
+  event.time = now;
+  event.finish_reason = reason;
+  event.stop_token = stop_token;
+  stop(sequence, /*forget_blocks=*/false);
+  if (--live.unfinished == 0) return end_request(live, Outcome::kFinished, {}, now);
+  if (live.prompt_done || sequence.index != live.leader) return;
+  // It has gone before the prompt was computed: the next one leads.
+  const auto next = std::ranges::find(live.sequences, SequenceState::kFollowing, &Sequence::state);
+  CHECK(next != live.sequences.end());
+  live.leader = next->index;
+  enqueue(*next);
+}
+
+void Scheduler::Impl::end_request(LiveRequest& live, Outcome outcome, const Status& error, TimeNs now) {
+  for (Sequence& sequence : live.sequences) stop(sequence, /*forget_blocks=*/outcome == Outcome::kFailed);
+  --gauges_.requests_waiting;
+  if (!live.started) gauges_.waiting_prompt_tokens -= live.prompt_count();
+  live.summary.ended = now;
+  Event& event = events_.emplace_back();
+  event.kind = Event::Kind::kEnded;
+  event.request = live.request.id;
+  event.time = now;
+  event.outcome = outcome;
+  event.error = error;
+  event.summary = live.summary;
+  const auto found = requests_.find(live.request.id);
+  CHECK(found != requests_.end(), "a request ends once");
+  ended_.push_back(std::move(found->second));
+  requests_.erase(found);
+}
+
+void Scheduler::Impl::cancel(RequestId request, TimeNs now) {
+  CHECK(!step_.in_flight, "cancel() between schedule() and commit()");
+  const auto found = requests_.find(request);
+  if (found == requests_.end()) return;
+  end_request(*found->second, Outcome::kCancelled, {}, now);
+  ended_.clear();
+}
+
+void Scheduler::Impl::finish_sequence(RequestId request, uint32_t index, TimeNs now) {
+  CHECK(!step_.in_flight, "finish_sequence() between schedule() and commit()");
+  const auto found = requests_.find(request);
+  if (found == requests_.end() || index >= found->second->sequences.size()) return;
+  Sequence& sequence = found->second->sequences[index];
+  if (sequence.state == SequenceState::kFinished) return;
+  finish(sequence, FinishReason::kStop, /*stop_token=*/false, now);
+  ended_.clear();
+}
+
+void Scheduler::Impl::fail_all(const Status& error, TimeNs now) {
+  CHECK(!step_.in_flight, "fail_all() between schedule() and commit()");
+  std::vector<LiveRequest*> all;
+  for (const auto& [id, live] : requests_) all.push_back(live.get());
+  std::ranges::sort(all, {}, &LiveRequest::arrival);
+  for (LiveRequest* live : all) end_request(*live, Outcome::kFailed, error, now);
+  ended_.clear();
+}
+
+}  // namespace twostroke

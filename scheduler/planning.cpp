@@ -1,0 +1,122 @@
+// A step is decided: a row for everything that has one token to go, then prefill chunks, then newcomers.
+#include <algorithm>
+
+#include "kernels/check.h"
+#include "scheduler/scheduler_impl.h"
+
+namespace twostroke {
+
+void Scheduler::Impl::schedule(TimeNs now, StepPlan& plan, StepCounts& counts) {
+  CHECK(!step_.in_flight, "schedule() before the last plan was committed");
+  step_.now = now;
+  step_.preempted = false;
+  step_.tokens_left = limits_.max_step_tokens;
+  step_.counts = {};
+  step_.planned.clear();
+  step_.copies.clear();
+  order_ = running_;  // preemption changes running_ underneath
+
+  plan_decodes();
+  plan_prefills();
+  admit_waiting();
+  write_plan(plan);
+  counts = step_.counts;
+}
+
+// max_running is at most max_step_tokens, so there is a token for each.
+void Scheduler::Impl::plan_decodes() {
+  for (Sequence* sequence : order_) {
+    if (sequence->state != SequenceState::kRunning || sequence->to_go() != 1) continue;
+    const bool needs_block = sequence->blocks.size() * block_size_ == sequence->computed;
+    if (needs_block && pool_.available() == 0 && !make_room(*sequence)) continue;
+    take_row(*sequence, 1);
+  }
+}
+
+// A chunk shrinks to the blocks that there are. Only the oldest sequence takes blocks from others for a prefill, which
+// is what keeps everything moving; the others just wait for decodes to end.
+void Scheduler::Impl::plan_prefills() {
+  for (Sequence* sequence : order_) {
+    if (step_.tokens_left == 0) return;
+    if (sequence->state != SequenceState::kRunning || sequence->to_go() == 1) continue;
+    const auto fitting = [&] {
+      return (sequence->blocks.size() + pool_.available()) * block_size_ - sequence->computed;
+    };
+    if (fitting() == 0 && !(sequence == running_.front() && make_room(*sequence))) continue;
+    uint32_t count = std::min({sequence->to_go(), limits_.max_chunk_tokens, step_.tokens_left});
+    count = static_cast<uint32_t>(std::min<size_t>(count, fitting()));
+    take_row(*sequence, count);
+  }
+}
+
+void Scheduler::Impl::take_row(Sequence& sequence, uint32_t count) {
+  hold_blocks(sequence, sequence.computed + count);
+  sequence.planned = count;
+  step_.tokens_left -= count;
+  step_.planned.push_back(&sequence);
+}
+
+void Scheduler::Impl::give_back_row(Sequence& sequence) {
+  step_.tokens_left += sequence.planned;
+  sequence.planned = 0;
+  std::erase(step_.planned, &sequence);
+}
+
+void Scheduler::Impl::hold_blocks(Sequence& sequence, uint32_t positions) {
+  while (sequence.blocks.size() * block_size_ < positions) {
+    sequence.blocks.push_back(pool_.allocate());
+    --blocks_promised_;
+  }
+}
+
+bool Scheduler::Impl::is_decode(const Sequence& sequence) const {
+  return sequence.planned == 1 && sequence.computed >= sequence.request->prompt_count();
+}
+
+void Scheduler::Impl::write_plan(StepPlan& plan) {
+  plan.clear();
+  step_.rows.clear();
+  if (step_.planned.empty()) {
+    plan.step = 0;
+    return;
+  }
+  plan.step = ++step_.number;
+  step_.in_flight = true;
+  plan.copies = step_.copies;
+  for (Sequence* sequence : step_.planned) {
+    if (is_decode(*sequence)) write_row(*sequence, plan);
+  }
+  for (Sequence* sequence : step_.planned) {
+    if (!is_decode(*sequence)) write_row(*sequence, plan);
+  }
+}
+
+void Scheduler::Impl::write_row(Sequence& sequence, StepPlan& plan) {
+  const LiveRequest& live = *sequence.request;
+  const auto first = sequence.tokens.begin() + sequence.computed;
+  Row row;
+  row.sequence = sequence.id;
+  row.token_begin = static_cast<uint32_t>(plan.tokens.size());
+  row.token_count = sequence.planned;
+  row.position = sequence.computed;
+  row.block_begin = static_cast<uint32_t>(plan.blocks.size());
+  row.block_count = static_cast<uint32_t>(sequence.blocks.size());
+  row.samples = sequence.planned == sequence.to_go();
+  plan.tokens.insert(plan.tokens.end(), first, first + sequence.planned);
+  plan.blocks.insert(plan.blocks.end(), sequence.blocks.begin(), sequence.blocks.end());
+  if (row.samples) {
+    row.sampling = &sequence.sampling;
+    row.history = sequence.tokens;
+    row.prompt_count = live.prompt_count();
+    if (!live.request.constraints.empty()) {
+      std::ranges::fill(sequence.mask, 0);
+      live.request.constraints[sequence.index]->fill_mask(sequence.mask);
+      row.mask = sequence.mask;
+    }
+  }
+  plan.rows.push_back(row);
+  step_.rows.push_back({&sequence, sequence.epoch});
+  count_row(sequence);
+}
+
+}  // namespace twostroke

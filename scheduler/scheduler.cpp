@@ -1,0 +1,74 @@
+#include "scheduler/scheduler.h"
+
+#include <algorithm>
+
+#include "kernels/check.h"
+#include "scheduler/scheduler_impl.h"
+
+namespace twostroke {
+namespace {
+
+uint32_t positive(int32_t value, const char* name) {
+  CHECK(value > 0, std::string("a backend must have a positive ") + name);
+  return static_cast<uint32_t>(value);
+}
+
+// Cut to what a step can carry; and every running sequence gets a token's room in every step.
+SchedulerLimits cut(SchedulerLimits limits, const BackendInfo& info) {
+  CHECK(limits.max_step_tokens > 0 && limits.max_running > 0 && limits.max_chunk_tokens > 0 &&
+            limits.max_waiting_requests > 0 && limits.max_waiting_tokens > 0,
+        "scheduler limits must be positive");
+  limits.max_step_tokens = std::min(limits.max_step_tokens, positive(info.step_tokens_max, "step_tokens_max"));
+  limits.max_chunk_tokens = std::min(limits.max_chunk_tokens, limits.max_step_tokens);
+  limits.max_running =
+      std::min({limits.max_running, limits.max_step_tokens, positive(info.step_rows_max, "step_rows_max")});
+  return limits;
+}
+
+}  // namespace
+
+Scheduler::Impl::Impl(const SchedulerLimits& wanted, const BackendInfo& info)
+    : limits_(cut(wanted, info)),
+      vocab_size_(positive(info.vocab_size, "vocab_size")),
+      block_size_(positive(info.block_size, "block_size")),
+      context_max_(positive(info.context_max, "context_max")),
+      length_max_(static_cast<uint32_t>(
+          std::min<uint64_t>(context_max_, uint64_t{positive(info.block_count, "block_count")} * block_size_))),
+      pool_(static_cast<uint32_t>(info.block_count), [this](BlockId block) { cache_.evicted(block); }),
+      cache_(pool_, block_size_) {
+  gauges_.blocks_total = pool_.total();
+}
+
+Scheduler::Scheduler(const SchedulerLimits& limits, const BackendInfo& info)
+    : impl_(std::make_unique<Impl>(limits, info)) {}
+Scheduler::~Scheduler() = default;
+
+const SchedulerLimits& Scheduler::limits() const { return impl_->limits_; }
+Status Scheduler::submit(Request request, TimeNs now) { return impl_->submit(std::move(request), now); }
+Status Scheduler::validate(const Request& request) const { return impl_->validate(request); }
+void Scheduler::cancel(RequestId request, TimeNs now) { impl_->cancel(request, now); }
+void Scheduler::finish_sequence(RequestId request, uint32_t sequence, TimeNs now) {
+  impl_->finish_sequence(request, sequence, now);
+}
+void Scheduler::fail_all(const Status& error, TimeNs now) { impl_->fail_all(error, now); }
+void Scheduler::schedule(TimeNs now, StepPlan& plan, StepCounts& counts) { impl_->schedule(now, plan, counts); }
+void Scheduler::commit(const StepPlan& plan, const StepResult& result, TimeNs now, std::vector<Event>& events) {
+  impl_->commit(plan, result, now, events);
+}
+void Scheduler::fail(const StepPlan& plan, const Status& error, TimeNs now, std::vector<Event>& events) {
+  impl_->fail(plan, error, now, events);
+}
+void Scheduler::drain_events(std::vector<Event>& events) { impl_->drain_events(events); }
+bool Scheduler::idle() const { return impl_->requests_.empty(); }
+
+SchedulerGauges Scheduler::gauges() const {
+  SchedulerGauges gauges = impl_->gauges_;
+  gauges.blocks_free = impl_->pool_.free();
+  gauges.blocks_cached = impl_->pool_.cached();
+  gauges.blocks_referenced = impl_->pool_.referenced();
+  return gauges;
+}
+
+std::string Scheduler::check_invariants() const { return impl_->check_invariants(); }
+
+}  // namespace twostroke

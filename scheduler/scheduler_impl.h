@@ -1,0 +1,149 @@
+// The inside of the Scheduler, in one struct whose parts live in files of their own:
+//
+//     submit.cpp      validate, submit                            requests come in
+//     planning.cpp    schedule: decodes, prefill chunks, the plan  \ a step is decided
+//     admission.cpp   waiting sequences start; forks                |
+//     preemption.cpp  who gives up blocks when there are none      /
+//     commit.cpp      commit, fail                                 a step has run
+//     lifecycle.cpp   how sequences and requests start and end, with their gauges
+//     accounting.cpp  which tokens count as what
+//     invariants.cpp  check_invariants
+//
+// Everything a step decides is in `step_`; everything else changes only through lifecycle.cpp and the pool.
+// Step thread only.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "scheduler/block_pool.h"
+#include "scheduler/prefix_cache.h"
+#include "scheduler/scheduler.h"
+#include "scheduler/sequence.h"
+#include "scheduler/sequence_queue.h"
+
+namespace twostroke {
+
+// How many blocked sequences a step looks past for one that fits, so that a step's cost does not depend on how many
+// wait.
+constexpr uint32_t kAdmissionLookahead = 32;
+
+struct Scheduler::Impl {
+  Impl(const SchedulerLimits& wanted, const BackendInfo& info);
+
+  // --- submit.cpp
+  Status validate(const Request& request) const;
+  Status submit(Request&& request, TimeNs now);
+
+  // --- planning.cpp
+  void schedule(TimeNs now, StepPlan& plan, StepCounts& counts);
+  void plan_decodes();
+  void plan_prefills();
+  void take_row(Sequence& sequence, uint32_t count);
+  void give_back_row(Sequence& sequence);
+  void hold_blocks(Sequence& sequence, uint32_t positions);
+  void write_plan(StepPlan& plan);
+  void write_row(Sequence& sequence, StepPlan& plan);
+  bool is_decode(const Sequence& sequence) const;
+
+  // --- admission.cpp
+  struct Prefix {  // what a sequence need not compute
+    uint32_t tokens = 0;
+    const Sequence* sibling = nullptr;  // whose blocks they are; null: those in `hits_`
+  };
+  void admit_waiting();
+  bool try_admit(Sequence& sequence, bool first_blocked);
+  Prefix find_prefix(const Sequence& sequence);
+  const Sequence* sibling_with(const Sequence& sequence, uint32_t tokens) const;
+  void start(Sequence& sequence, const Prefix& prefix);
+  uint32_t room_for_admission() const;
+
+  // --- preemption.cpp
+  bool make_room(Sequence& sequence);
+  Sequence* cheapest_victim(const Sequence& sequence) const;
+  uint32_t uncached_work(const Sequence& sequence) const;
+  bool frees_a_block(const Sequence& sequence) const;
+  void preempt_sharers(const Sequence& sequence);
+  void preempt(Sequence& sequence);
+
+  // --- commit.cpp
+  void commit(const StepPlan& plan, const StepResult& result, TimeNs now, std::vector<Event>& events);
+  void fail(const StepPlan& plan, const Status& error, TimeNs now, std::vector<Event>& events);
+  void commit_row(Sequence& sequence, const Row& row, const RowResult& result, TimeNs now);
+  void register_blocks(Sequence& sequence);
+  void append_token(Sequence& sequence, const RowResult& result, TimeNs now);
+  void end_step();
+  void drain_events(std::vector<Event>& events);
+
+  // --- lifecycle.cpp
+  void cancel(RequestId request, TimeNs now);
+  void finish_sequence(RequestId request, uint32_t index, TimeNs now);
+  void fail_all(const Status& error, TimeNs now);
+  void enqueue(Sequence& sequence);
+  void enter_running(Sequence& sequence);
+  void leave_running(Sequence& sequence, bool forget_blocks);
+  void release_followers(LiveRequest& live);
+  void finish(Sequence& sequence, FinishReason reason, bool stop_token, TimeNs now);
+  void end_request(LiveRequest& live, Outcome outcome, const Status& error, TimeNs now);
+  void stop(Sequence& sequence, bool forget_blocks);
+
+  // --- accounting.cpp
+  void count_admission(const Sequence& sequence, uint32_t cached_tokens);
+  void count_row(const Sequence& sequence);
+
+  // --- invariants.cpp
+  std::string check_invariants() const;
+
+  bool uses_cache(const LiveRequest& live) const { return limits_.prefix_cache && live.request.use_prefix_cache; }
+  uint32_t blocks_for(uint32_t tokens) const { return (tokens + block_size_ - 1) / block_size_; }
+  // Blocks that a running sequence still needs for the tokens it has.
+  uint32_t promised_to(const Sequence& sequence) const {
+    return blocks_for(sequence.length()) - static_cast<uint32_t>(sequence.blocks.size());
+  }
+
+  SchedulerLimits limits_;
+  const uint32_t vocab_size_;
+  const uint32_t block_size_;
+  const uint32_t context_max_;  // the backend's limit as given
+  const uint32_t length_max_;   // of one sequence: the context, or what the whole pool can hold
+
+  BlockPool pool_;
+  PrefixCache cache_;
+
+  std::unordered_map<RequestId, std::unique_ptr<LiveRequest>> requests_;
+  std::vector<std::unique_ptr<LiveRequest>> ended_;  // kept until nothing of the step points to them
+  SequenceQueue waiting_;
+  std::vector<Sequence*> running_;  // in order of arrival
+  uint64_t blocks_promised_ = 0;    // promised_to(), summed over running_
+  SchedulerGauges gauges_;
+  uint64_t arrivals_ = 0;
+  SequenceId sequences_made_ = 0;
+
+  // The step being planned or run.
+  struct PlannedRow {
+    Sequence* sequence;
+    uint32_t epoch;
+  };
+  struct StepState {
+    uint64_t number = 0;
+    bool in_flight = false;
+    bool preempted = false;
+    TimeNs now = 0;
+    uint32_t tokens_left = 0;
+    StepCounts counts;
+    std::vector<Sequence*> planned;  // in the order in which they were decided
+    std::vector<BlockCopy> copies;
+    std::vector<PlannedRow> rows;  // as in the plan
+  };
+  StepState step_;
+  std::vector<Event> events_;  // not yet handed out
+
+  // Scratch, kept for its memory.
+  std::vector<Sequence*> order_;
+  std::vector<Sequence*> passed_;
+  std::vector<BlockId> hits_;
+};
+
+}  // namespace twostroke

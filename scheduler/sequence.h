@@ -1,0 +1,99 @@
+// Sequence: one stream of tokens of a request, and what the scheduler knows of it. LiveRequest: an accepted request
+// with its sequences. Both belong to the Scheduler; nothing outside this directory sees them.
+//
+//                      (first admitted of its request: the leader)
+//     submit --> kFollowing --> kWaiting --admit--> kRunning --end--> kFinished
+//                                   ^                  |
+//                                   +-----preempt------+           cancel and failures end every state
+//
+// Followers of a request of n sequences stay kFollowing until the leader has computed the prompt; then they fork.
+//
+// Thread-safety: plain values, step thread only.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "backend/step.h"
+#include "scheduler/event.h"
+#include "scheduler/prefix_cache.h"
+#include "scheduler/request.h"
+
+namespace twostroke {
+
+enum class SequenceState : uint8_t {
+  kFollowing,  // waits for its leader's prompt; not in the queue
+  kWaiting,    // in the queue, holds no blocks
+  kRunning,    // holds blocks for its computed tokens
+  kFinished,
+};
+
+struct LiveRequest;
+
+struct Sequence {
+  LiveRequest* request = nullptr;
+  SequenceId id = 0;
+  uint32_t index = 0;  // in the request
+  SequenceState state = SequenceState::kFollowing;
+  // Counts how often it has given up its blocks: a row planned in an earlier epoch says nothing about this one.
+  uint32_t epoch = 0;
+
+  std::vector<TokenId> tokens;  // prompt, then output; empty until first admitted
+  uint32_t computed = 0;        // tokens whose keys and values are in `blocks`
+  uint32_t computed_max = 0;    // the most that `computed` has ever been
+  std::vector<BlockId> blocks;  // those of positions [0, computed + planned), in order
+  uint32_t registered = 0;      // of `blocks`, from the first on: known to the prefix cache
+  uint32_t planned = 0;         // tokens of its row in the step being planned or run
+
+  SamplingParams sampling;     // with its own seed
+  std::vector<uint32_t> mask;  // of its constraint; empty without one
+
+  Sequence* previous = nullptr;  // in the waiting queue
+  Sequence* next = nullptr;
+  uint32_t overtakes = 0;      // how often later sequences were admitted while it waited
+  uint32_t blocks_needed = 0;  // when last looked at in the queue; a hint
+
+  TimeNs last_token = -1;
+
+  // All tokens there are, also before it is first admitted.
+  std::span<const TokenId> all_tokens() const;
+  uint32_t length() const { return static_cast<uint32_t>(all_tokens().size()); }
+  uint32_t to_go() const { return length() - computed; }
+  uint32_t output_count() const;
+};
+
+struct LiveRequest {
+  Request request;
+  uint64_t arrival = 0;             // counts up; the order of the queue
+  uint32_t output_max = 0;          // tokens per sequence: max_tokens, cut to the context
+  std::vector<Sequence> sequences;  // (n), never resized
+
+  uint32_t leader = 0;       // computes the prompt for its siblings
+  bool prompt_done = false;  // some sequence has computed the whole prompt once
+  bool started = false;      // some sequence was admitted once
+  bool looked_up = false;    // its prompt was looked up in the prefix cache once
+  uint32_t running = 0;      // sequences that hold blocks
+  uint32_t unfinished = 0;   // sequences
+  // Prompt tokens accounted for, as computed or as cached: those before this position. Each is counted once,
+  // whichever sequence gets to it first, and however often it is computed again.
+  uint32_t prompt_counted = 0;
+  RequestSummary summary;
+
+  uint32_t prompt_count() const { return static_cast<uint32_t>(request.prompt.size()); }
+  CacheScope scope() const { return {.salt = request.cache_salt}; }
+};
+
+inline std::span<const TokenId> Sequence::all_tokens() const {
+  return tokens.empty() ? request->request.prompt : tokens;
+}
+inline uint32_t Sequence::output_count() const { return length() - request->prompt_count(); }
+
+// In order of arrival, siblings by index.
+inline bool precedes(const Sequence& a, const Sequence& b) {
+  if (a.request->arrival != b.request->arrival) return a.request->arrival < b.request->arrival;
+  return a.index < b.index;
+}
+
+}  // namespace twostroke

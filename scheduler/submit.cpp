@@ -1,0 +1,94 @@
+// Requests come in: what is refused, and why.
+#include <algorithm>
+
+#include "kernels/check.h"
+#include "scheduler/scheduler_impl.h"
+
+namespace twostroke {
+namespace {
+
+// SplitMix64's increment and finaliser: neighbouring seeds and indices give unrelated streams.
+uint64_t mix(uint64_t value) {
+  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
+  value = (value ^ (value >> 27)) * 0x94d049bb133111ebu;
+  return value ^ (value >> 31);
+}
+
+}  // namespace
+
+uint64_t sequence_seed(uint64_t seed, uint32_t index) {
+  return index == 0 ? seed : mix(seed + index * 0x9e3779b97f4a7c15u);
+}
+
+Status Scheduler::Impl::validate(const Request& request) const {
+  const size_t prompt = request.prompt.size();
+  if (prompt == 0) return invalid_argument("the prompt has no tokens");
+  for (const TokenId token : request.prompt) {
+    if (token < 0 || static_cast<uint32_t>(token) >= vocab_size_) {
+      return invalid_argument("the prompt holds token " + std::to_string(token) + ", but the vocabulary has only " +
+                              std::to_string(vocab_size_) + " tokens");
+    }
+  }
+  if (request.n == 0 || request.n > kMaxSequences) {
+    return invalid_argument("n is " + std::to_string(request.n) + "; it must be from 1 to " +
+                            std::to_string(kMaxSequences));
+  }
+  if (request.max_tokens == 0) return invalid_argument("max_tokens is 0; it must be at least 1");
+  for (const auto& constraint : request.constraints) CHECK(constraint != nullptr, "no constraint is an empty list");
+  if (!request.constraints.empty() && request.constraints.size() != request.n) {
+    return invalid_argument(std::to_string(request.constraints.size()) + " constraints were given for " +
+                            std::to_string(request.n) + " sequences");
+  }
+  if (prompt + 1 > context_max_) {
+    return invalid_argument("the prompt has " + std::to_string(prompt) +
+                            " tokens; with one token of output it exceeds " + "the context of " +
+                            std::to_string(context_max_) + " tokens; shorten the prompt");
+  }
+  if (prompt + 1 > length_max_) {
+    return invalid_argument("the prompt has " + std::to_string(prompt) +
+                            " tokens; with one token of output it exceeds " + "the KV cache of " +
+                            std::to_string(length_max_) + " tokens; shorten the prompt, or give the " +
+                            "server more KV memory");
+  }
+  return {};
+}
+
+Status Scheduler::Impl::submit(Request&& request, TimeNs now) {
+  CHECK(!step_.in_flight, "submit() between schedule() and commit()");
+  if (Status status = validate(request); !status.ok()) return status;
+  CHECK(!requests_.contains(request.id), "a request id is used once");
+  CHECK(std::ranges::is_sorted(request.stop_tokens), "stop tokens come sorted");
+  if (gauges_.requests_waiting >= limits_.max_waiting_requests) {
+    return resource_exhausted("the queue is full: " + std::to_string(gauges_.requests_waiting) +
+                              " requests are waiting; try again later");
+  }
+  // A lone long prompt always gets in; otherwise the bound holds with the newcomer counted.
+  if (gauges_.waiting_prompt_tokens > 0 &&
+      gauges_.waiting_prompt_tokens + request.prompt.size() > limits_.max_waiting_tokens) {
+    return resource_exhausted("the queue is full: " + std::to_string(gauges_.waiting_prompt_tokens) +
+                              " prompt tokens are waiting; try again later");
+  }
+
+  auto owned = std::make_unique<LiveRequest>();
+  LiveRequest& live = *owned;
+  live.request = std::move(request);
+  live.arrival = ++arrivals_;
+  live.output_max = std::min(live.request.max_tokens, length_max_ - live.prompt_count());
+  live.unfinished = live.request.n;
+  live.summary.submitted = now;
+  live.summary.prompt_tokens = live.prompt_count();
+  live.sequences = std::vector<Sequence>(live.request.n);
+  for (uint32_t i = 0; i < live.request.n; ++i) {
+    live.sequences[i].request = &live;
+    live.sequences[i].id = ++sequences_made_;
+    live.sequences[i].index = i;
+  }
+  ++gauges_.requests_waiting;
+  gauges_.sequences_waiting += live.request.n;
+  gauges_.waiting_prompt_tokens += live.prompt_count();
+  enqueue(live.sequences[0]);
+  requests_.emplace(live.request.id, std::move(owned));
+  return {};
+}
+
+}  // namespace twostroke

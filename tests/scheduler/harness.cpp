@@ -1,0 +1,244 @@
+#include "tests/scheduler/harness.h"
+
+#include <algorithm>
+
+#include "tests/scheduler/scheduler_test_peer.h"
+
+namespace twostroke::testing {
+namespace {
+
+void add(StepCounts& total, const StepCounts& counts) {
+  total.decode_rows += counts.decode_rows;
+  total.prefill_rows += counts.prefill_rows;
+  total.prefill_tokens += counts.prefill_tokens;
+  total.cached_tokens += counts.cached_tokens;
+  total.recomputed_tokens += counts.recomputed_tokens;
+  total.sampled_tokens += counts.sampled_tokens;
+  total.preemptions += counts.preemptions;
+  total.prefix_queries += counts.prefix_queries;
+}
+
+}  // namespace
+
+BackendInfo small_machine() {
+  BackendInfo info;
+  info.name = "chain";
+  info.vocab_size = 50;
+  info.context_max = 64;
+  info.block_size = 4;
+  info.block_count = 16;
+  info.step_tokens_max = 64;
+  info.step_rows_max = 16;
+  return info;
+}
+
+SchedulerLimits small_limits() {
+  SchedulerLimits limits;
+  limits.max_step_tokens = 16;
+  limits.max_running = 8;
+  limits.max_chunk_tokens = 16;
+  return limits;
+}
+
+std::vector<TokenId> make_prompt(uint32_t length, TokenId first) {
+  std::vector<TokenId> prompt(length);
+  for (uint32_t i = 0; i < length; ++i) prompt[i] = (first + static_cast<TokenId>(i)) % 50;
+  return prompt;
+}
+
+Request make_request(RequestId id, std::vector<TokenId> prompt, uint32_t max_tokens) {
+  Request request;
+  request.id = id;
+  request.prompt = std::move(prompt);
+  request.max_tokens = max_tokens;
+  return request;
+}
+
+Harness::Harness(const SchedulerLimits& limits, const BackendInfo& info)
+    : scheduler(limits, info), backend(info), checker(scheduler.limits(), info) {}
+
+void Harness::fail(const std::string& what) {
+  if (problem.empty()) problem = "step " + std::to_string(steps) + ": " + what;
+}
+
+void Harness::look() {
+  if (const std::string error = scheduler.check_invariants(); !error.empty()) fail(error);
+}
+
+Status Harness::submit(Request request) {
+  Track track;
+  track.request.id = request.id;
+  track.request.prompt = request.prompt;
+  track.request.max_tokens = request.max_tokens;
+  track.request.n = request.n;
+  track.request.sampling = request.sampling;
+  track.request.stop_tokens = request.stop_tokens;
+  track.constrained = !request.constraints.empty();
+  track.outputs.resize(request.n);
+  track.finished.resize(request.n);
+  track.stop_token.resize(request.n);
+  track.told_to_finish.resize(request.n);
+  Status status = scheduler.submit(std::move(request), now);
+  if (status.ok()) tracks_.emplace(track.request.id, std::move(track));
+  look();
+  return status;
+}
+
+void Harness::cancel(RequestId request) {
+  if (const auto found = tracks_.find(request); found != tracks_.end() && found->second.ends == 0) {
+    found->second.cancelled = true;
+  }
+  if (const auto* first = SchedulerTestPeer::sequence(scheduler, request)) {
+    for (const Sequence& sequence : first->request->sequences) checker.forget(sequence.id);
+  }
+  scheduler.cancel(request, now);
+  look();
+}
+
+void Harness::finish_sequence(RequestId request, uint32_t sequence) {
+  const auto found = tracks_.find(request);
+  if (found != tracks_.end() && sequence < found->second.outputs.size() && !found->second.finished[sequence] &&
+      found->second.ends == 0) {
+    found->second.told_to_finish[sequence] = true;
+    if (const auto* ended = SchedulerTestPeer::sequence(scheduler, request, sequence)) checker.forget(ended->id);
+  }
+  scheduler.finish_sequence(request, sequence, now);
+  look();
+}
+
+bool Harness::step() {
+  if (!problem.empty()) return false;
+  ++steps;
+  now += kMillisecondNs;
+  scheduler.schedule(now, plan, counts);
+  look();
+  const SchedulerGauges gauges = scheduler.gauges();
+  if (const std::string error = checker.check(plan, counts, gauges.blocks_free + gauges.blocks_cached);
+      !error.empty()) {
+    fail(error);
+  }
+  if (!problem.empty()) return false;
+  add(total, counts);
+  events.clear();
+  if (plan.empty()) {
+    if (!scheduler.idle()) fail("nothing is planned, though requests are left");
+    scheduler.drain_events(events);
+    take_events();
+    return false;
+  }
+  now += 5 * kMillisecondNs;
+  Status status = backend.submit(plan);
+  if (status.ok()) status = backend.wait(result);
+  if (status.ok()) {
+    scheduler.commit(plan, result, now, events);
+  } else {
+    scheduler.fail(plan, status, now, events);
+  }
+  take_events();
+  look();
+  return problem.empty();
+}
+
+void Harness::run(uint32_t steps_max) {
+  const uint64_t last = steps + steps_max;
+  while (step()) {
+    if (steps > last) return fail("not done after " + std::to_string(steps_max) + " steps");
+  }
+  check_ends();
+}
+
+void Harness::take_events() {
+  for (const Event& event : events) {
+    const std::string name = "request " + std::to_string(event.request);
+    const auto found = tracks_.find(event.request);
+    if (found == tracks_.end()) return fail(name + " has an event, but was never accepted");
+    Track& track = found->second;
+    if (track.ends > 0) return fail(name + " has an event after its end");
+    if (event.kind == Event::Kind::kEnded) {
+      ++track.ends;
+      track.outcome = event.outcome;
+      track.error = event.error;
+      track.summary = event.summary;
+      continue;
+    }
+    if (event.sequence >= track.outputs.size()) return fail(name + " has an event for a sequence that it has not");
+    if (track.finished[event.sequence]) return fail(name + " has an event for a sequence that is finished");
+    if (event.kind == Event::Kind::kToken) {
+      track.outputs[event.sequence].push_back(event.token);
+    } else {
+      track.finished[event.sequence] = event.finish_reason;
+      track.stop_token[event.sequence] = event.stop_token;
+    }
+  }
+  // What has ended by itself is not expected in the next plan.
+  for (size_t i = 0; i < plan.rows.size(); ++i) {
+    bool alive = false;
+    for (const Sequence* sequence : SchedulerTestPeer::impl(scheduler).running_) {
+      alive |= sequence->id == plan.rows[i].sequence;
+    }
+    if (!alive) checker.forget(plan.rows[i].sequence);
+  }
+}
+
+void Harness::check_end(RequestId id, const Track& track) {
+  const std::string name = "request " + std::to_string(id);
+  const auto length_max =
+      static_cast<size_t>(std::min(backend.info().context_max, backend.info().block_count * backend.info().block_size));
+  uint32_t output_tokens = 0;
+  for (uint32_t i = 0; i < track.outputs.size(); ++i) {
+    const std::vector<TokenId>& output = track.outputs[i];
+    output_tokens += static_cast<uint32_t>(output.size());
+    if (track.constrained) continue;
+    const std::vector<TokenId> expected =
+        backend.model().expected_output(track.request.prompt, track.request, i, length_max);
+    const bool cut = track.outcome != Outcome::kFinished || track.told_to_finish[i];
+    if (output.size() > expected.size() || !std::equal(output.begin(), output.end(), expected.begin())) {
+      return fail(name + " got other tokens than alone");
+    }
+    if (!cut && output.size() != expected.size()) return fail(name + " got too few tokens");
+    if (track.outcome != Outcome::kFinished) continue;
+    if (!track.finished[i]) return fail(name + " finished, but not all of its sequences");
+    const bool stopped = !output.empty() && std::ranges::binary_search(track.request.stop_tokens, output.back());
+    if (stopped != track.stop_token[i]) return fail(name + " says wrongly whether a stop token ended it");
+    const FinishReason reason = stopped || track.told_to_finish[i] ? FinishReason::kStop : FinishReason::kLength;
+    if (*track.finished[i] != reason) return fail(name + " gives the wrong reason for its end");
+  }
+  const RequestSummary& summary = track.summary;
+  if (summary.output_tokens != output_tokens) return fail(name + " counts its output wrongly");
+  if (summary.prompt_tokens != track.request.prompt.size()) return fail(name + " counts its prompt wrongly");
+  if (summary.cached_tokens >= std::max<size_t>(track.request.prompt.size(), 1))
+    return fail(name + " had it all cached");
+  if (track.cancelled != (track.outcome == Outcome::kCancelled)) return fail(name + " has the wrong outcome");
+  if ((track.outcome == Outcome::kFailed) == track.error.ok()) return fail(name + " has the wrong error");
+  const bool ordered = summary.submitted <= summary.ended &&
+                       (summary.first_scheduled < 0 || summary.first_scheduled >= summary.submitted) &&
+                       (summary.first_token < 0 || summary.first_token >= summary.first_scheduled) &&
+                       (summary.first_token < 0) == (output_tokens == 0);
+  if (!ordered) return fail(name + " has impossible times");
+}
+
+void Harness::check_ends() {
+  for (const auto& [id, track] : tracks_) {
+    if (track.ends > 0) {
+      check_end(id, track);
+    } else if (scheduler.idle()) {
+      fail("request " + std::to_string(id) + " never ended");
+    }
+  }
+  const SchedulerGauges gauges = scheduler.gauges();
+  if (!scheduler.idle()) return;
+  if (gauges.blocks_referenced != 0) fail("blocks are held though nothing is left");
+  if (gauges.requests_waiting + gauges.requests_running + gauges.sequences_waiting + gauges.sequences_running != 0 ||
+      gauges.waiting_prompt_tokens != 0) {
+    fail("gauges count something though nothing is left");
+  }
+}
+
+const Row* Harness::row(RequestId request, uint32_t sequence) const {
+  const Sequence* found = SchedulerTestPeer::sequence(scheduler, request, sequence);
+  if (found == nullptr) return nullptr;
+  const auto row = std::ranges::find(plan.rows, found->id, &Row::sequence);
+  return row == plan.rows.end() ? nullptr : &*row;
+}
+
+}  // namespace twostroke::testing

@@ -1,0 +1,82 @@
+// Harness: a Scheduler over a ChainBackend, checked from all sides after everything it does.
+//
+// It keeps what each request was and got, drives steps, and stops at the first thing that is wrong: `problem` says
+// what.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "scheduler/scheduler.h"
+#include "tests/scheduler/chain_backend.h"
+#include "tests/scheduler/plan_checker.h"
+
+namespace twostroke::testing {
+
+// A small machine: 16 blocks of 4 positions, steps of 16 tokens.
+BackendInfo small_machine();
+SchedulerLimits small_limits();
+
+std::vector<TokenId> make_prompt(uint32_t length, TokenId first = 0);  // first, first + 1, ... in a vocabulary of 50
+Request make_request(RequestId id, std::vector<TokenId> prompt, uint32_t max_tokens);
+
+class Harness {
+ public:
+  struct Track {
+    Request request;  // without constraints
+    bool constrained = false;
+    std::vector<std::vector<TokenId>> outputs;
+    std::vector<std::optional<FinishReason>> finished;
+    std::vector<bool> stop_token;
+    std::vector<bool> told_to_finish;  // by finish_sequence()
+    bool cancelled = false;
+    uint32_t ends = 0;
+    Outcome outcome = Outcome::kFinished;
+    Status error;
+    RequestSummary summary;
+  };
+
+  explicit Harness(const SchedulerLimits& limits = small_limits(), const BackendInfo& info = small_machine());
+
+  Status submit(Request request);
+  void cancel(RequestId request);
+  void finish_sequence(RequestId request, uint32_t sequence);
+
+  // One step: schedule, look, run, commit, look again. False when the plan was empty or something is wrong.
+  bool step();
+  // Steps until nothing is left; a problem if that takes more than `steps_max`.
+  void run(uint32_t steps_max = 1000);
+
+  // Compares everything that ended with what it must have got; a problem where they differ. When idle also: no request
+  // without an end, no block still held.
+  void check_ends();
+
+  const Track& track(RequestId id) const { return tracks_.at(id); }
+  const std::map<RequestId, Track>& tracks() const { return tracks_; }
+  // The row of the last plan for this sequence; null when it had none.
+  const Row* row(RequestId request, uint32_t sequence = 0) const;
+
+  Scheduler scheduler;
+  ChainBackend backend;
+  PlanChecker checker;
+  TimeNs now = 0;
+  StepPlan plan;  // the last one
+  StepResult result;
+  StepCounts counts;          // of the last step
+  StepCounts total;           // of all steps
+  std::vector<Event> events;  // of the last step
+  uint64_t steps = 0;
+  std::string problem;
+
+ private:
+  void fail(const std::string& what);
+  void look();
+  void take_events();
+  void check_end(RequestId id, const Track& track);
+
+  std::map<RequestId, Track> tracks_;
+};
+
+}  // namespace twostroke::testing
