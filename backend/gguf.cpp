@@ -95,12 +95,14 @@ class Reader {
   uint64_t offset() const { return offset_; }
   uint64_t remaining() const { return bytes_.size() - offset_; }
 
+  // An error about what was read last.
   Status fail(const std::string& field, const std::string& what) const {
-    return invalid_argument(field + " at offset " + std::to_string(offset_) + ": " + what);
+    return invalid_argument(field + " at offset " + std::to_string(last_offset_) + ": " + what);
   }
 
   template <typename T>
   Status read(T& value, const std::string& field) {
+    last_offset_ = offset_;
     if (remaining() < sizeof(T)) return fail(field, "the file ends here (truncated?)");
     std::memcpy(&value, bytes_.data() + offset_, sizeof(T));
     offset_ += sizeof(T);
@@ -125,7 +127,8 @@ class Reader {
 
  private:
   std::span<const std::byte> bytes_;
-  uint64_t offset_ = 0;
+  uint64_t offset_ = 0;       // of what is read next
+  uint64_t last_offset_ = 0;  // of what was read last
 };
 
 template <typename T>
@@ -320,7 +323,7 @@ Status read_tensor_entry(Reader& reader, uint64_t index, TensorEntry& entry) {
     return s;
   }
   if (tensor.name.empty()) return reader.fail("name of tensor " + std::to_string(index), "is empty");
-  const std::string field = "tensor " + quoted(tensor.name);
+  const std::string field = "tensor " + quote(tensor.name);
 
   if (Status s = reader.read(tensor.dim_count, field + " dimension count"); !s.ok()) return s;
   if (tensor.dim_count < 1 || tensor.dim_count > tensor.dims.size()) {
@@ -358,7 +361,7 @@ Status read_tensor_entry(Reader& reader, uint64_t index, TensorEntry& entry) {
 Status locate_tensors(std::span<const std::byte> file, uint64_t data_begin, uint32_t alignment,
                       std::vector<TensorEntry>& entries) {
   for (auto& entry : entries) {
-    const std::string field = "tensor " + quoted(entry.tensor.name);
+    const std::string field = "tensor " + quote(entry.tensor.name);
     if (entry.offset % alignment != 0) {
       return invalid_argument(field + ": offset " + std::to_string(entry.offset) +
                               " is not a multiple of the alignment, " + std::to_string(alignment));
@@ -381,19 +384,19 @@ Status locate_tensors(std::span<const std::byte> file, uint64_t data_begin, uint
   for (size_t i = 1; i < by_offset.size(); ++i) {
     const TensorEntry& before = *by_offset[i - 1];
     if (by_offset[i]->offset < before.offset + before.bytes) {  // cannot overflow: both end within the file
-      return invalid_argument("tensor " + quoted(by_offset[i]->tensor.name) + ": its data overlaps that of " +
-                              quoted(before.tensor.name));
+      return invalid_argument("tensor " + quote(by_offset[i]->tensor.name) + ": its data overlaps that of " +
+                              quote(before.tensor.name));
     }
   }
   return {};
 }
 
 Status missing(std::string_view key) {
-  return invalid_argument("metadata key " + quoted(key) + " is missing from the model file");
+  return invalid_argument("metadata key " + quote(key) + " is missing from the model file");
 }
 
 Status wrong_type(std::string_view key, const char* expected) {
-  return invalid_argument("metadata key " + quoted(key) + " must be " + expected);
+  return invalid_argument("metadata key " + quote(key) + " must be " + expected);
 }
 
 // The value of `key`, or `fallback` when there is no such key; `get` is the getter without a default.
@@ -431,7 +434,7 @@ Status GgufFile::Impl::read_metadata(Reader& reader, const Limits& limits) {
     std::string_view key;
     if (Status s = reader.read_string(key, kKeyBytesMax, key_field); !s.ok()) return s;
     if (key.empty()) return reader.fail(key_field, "is empty");
-    const std::string field = "metadata key " + quoted(key);
+    const std::string field = "metadata key " + quote(key);
     uint32_t type = 0;
     GgufValue value;
     if (Status s = reader.read(type, field + " value type"); !s.ok()) return s;
@@ -441,7 +444,7 @@ Status GgufFile::Impl::read_metadata(Reader& reader, const Limits& limits) {
       if (!checked.ok()) return checked.status();
       alignment = *checked;
     }
-    if (!metadata.emplace(key, std::move(value)).second) return reader.fail(field, "appears twice");
+    if (!metadata.emplace(key, std::move(value)).second) return invalid_argument(field + " appears twice");
   }
   return {};
 }
@@ -452,7 +455,7 @@ Status GgufFile::Impl::read_tensors(Reader& reader) {
   for (size_t i = 0; i < entries.size(); ++i) {
     if (Status s = read_tensor_entry(reader, i, entries[i]); !s.ok()) return s;
     if (!tensor_by_name.emplace(entries[i].tensor.name, i).second) {
-      return reader.fail("tensor " + quoted(entries[i].tensor.name), "appears twice");
+      return invalid_argument("tensor " + quote(entries[i].tensor.name) + " appears twice");
     }
   }
   // Cannot overflow: the offset is within a file that fits in memory.

@@ -1,4 +1,4 @@
-// quoted: text from an untrusted file, made safe to stand in a message, a log line and a terminal.
+// quote(): text from an untrusted file, made safe to stand in a message, a log line and a terminal.
 #pragma once
 
 #include <string>
@@ -7,6 +7,6 @@
 namespace twostroke {
 
 // 'text' in quotes; anything but printable ASCII becomes '?', and long text is cut.
-std::string quoted(std::string_view text);
+std::string quote(std::string_view text);
 
 }  // namespace twostroke

@@ -96,7 +96,7 @@ bool is_quantised(GgufType type) { return gguf_type_traits(static_cast<uint32_t>
 Status check_kind(const GgufFile& file) {
   const auto type = file.get_string_or("general.type", "model");
   if (!type.ok()) return type.status();
-  if (*type != "model") return refuse("general.type " + quoted(*type) + " (only 'model' is: not a part of one)");
+  if (*type != "model") return refuse("general.type " + quote(*type) + " (only 'model' is: not a part of one)");
   const auto splits = file.get_u64_or("split.count", 1);
   if (!splits.ok()) return splits.status();
   if (*splits > 1) {
@@ -106,7 +106,7 @@ Status check_kind(const GgufFile& file) {
   const auto architecture = file.get_string("general.architecture");
   if (!architecture.ok()) return architecture.status();
   if (*architecture != kArchitecture) {
-    return unsupported("architecture " + quoted(*architecture) + " is not supported, only " + quoted(kArchitecture) +
+    return unsupported("architecture " + quote(*architecture) + " is not supported, only " + quote(kArchitecture) +
                        " is");
   }
   const auto quantization = file.get_u64_or("general.quantization_version", kQuantizationVersion);
@@ -176,7 +176,7 @@ Result<double> rope_factor(const GgufFile& file) {
   if (!type.ok()) return type.status();
   if (*type == "none") return 1.0;
   if (*type != "linear") {
-    return unsupported("RoPE scaling " + quoted(*type) + " (" + Fields::key("rope.scaling.type") +
+    return unsupported("RoPE scaling " + quote(*type) + " (" + Fields::key("rope.scaling.type") +
                        ") is not supported, only 'none', 'linear' and the tensor " + kRopeFreqsTensor + " are");
   }
   const auto old_factor = file.get_f64_or(Fields::key("rope.scale_linear"), 1.0);
@@ -197,7 +197,7 @@ Status check_shape(const GgufTensor& tensor, uint64_t inputs, uint64_t outputs) 
   for (uint32_t i = 0; i < tensor.dim_count; ++i)
     shape.append(i > 0 ? ", " : "").append(std::to_string(tensor.dims[i]));
   const std::string expected = std::to_string(inputs) + (outputs > 1 ? ", " + std::to_string(outputs) : "");
-  return invalid_argument("tensor " + quoted(tensor.name) + " has the shape {" + shape +
+  return invalid_argument("tensor " + quote(tensor.name) + " has the shape {" + shape +
                           "}, but the metadata ask for {" + expected + "}");
 }
 
@@ -287,7 +287,7 @@ class TensorFinder {
   void vector(const GgufTensor*& target, const std::string& name, int64_t size) {
     find(target, name, size, 1);
     if (status_.ok() && is_quantised(target->type)) {
-      status_ = invalid_argument("tensor " + quoted(name) + " must be of type F32, F16 or BF16, not " +
+      status_ = invalid_argument("tensor " + quote(name) + " must be of type F32, F16 or BF16, not " +
                                  gguf_type_name(static_cast<uint32_t>(target->type)));
     }
   }
@@ -300,7 +300,7 @@ class TensorFinder {
     if (!status_.ok()) return;
     target = file_.find_tensor(name);
     if (target == nullptr) {
-      status_ = invalid_argument("tensor " + quoted(name) + " is missing from the model file");
+      status_ = invalid_argument("tensor " + quote(name) + " is missing from the model file");
       return;
     }
     found_.emplace(target->name, target);
@@ -372,7 +372,7 @@ Result<ModelTensors> ModelTensors::from_gguf(const GgufFile& file, const ModelCo
   if (!finder.status().ok()) return finder.status();
   for (const auto& tensor : file.tensors()) {
     if (finder.was_found(&tensor) || tensor.name == kRopeFreqsTensor) continue;
-    return unsupported("tensor " + quoted(tensor.name) +
+    return unsupported("tensor " + quote(tensor.name) +
                        " is not part of what is computed here, and leaving it out would give wrong answers");
   }
   return tensors;

@@ -1,7 +1,12 @@
 #include "tests/tools/gguf_writer.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
+
+#include "kernels/check.h"
 
 namespace twostroke {
 namespace {
@@ -74,6 +79,14 @@ std::string GgufWriter::bytes() const {
   }
   if (!tensors_.empty()) pad_to(out, alignment());
   return out + data;
+}
+
+Result<std::unique_ptr<GgufFile>> open_gguf_bytes(std::string_view bytes, const GgufFile::Limits& limits) {
+  const int fd = memfd_create("gguf", MFD_CLOEXEC);
+  CHECK(fd >= 0 && write(fd, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));
+  auto file = GgufFile::open("/proc/self/fd/" + std::to_string(fd), limits);
+  close(fd);
+  return file;
 }
 
 }  // namespace twostroke

@@ -91,4 +91,7 @@ class GgufWriter {
   std::vector<Tensor> tensors_;
 };
 
+// GgufFile::open() on a file in memory with this content, which lives as long as the result.
+Result<std::unique_ptr<GgufFile>> open_gguf_bytes(std::string_view bytes, const GgufFile::Limits& limits = {});
+
 }  // namespace twostroke
