@@ -1,0 +1,195 @@
+// Panels of weights in AVX2: expanding them to floats, and multiplying them by one row straight from their codes. Both
+// get their weights from the same Reader types, and add products in the same order, hence the same bits.
+
+#include "kernels/cpu/kernels_avx2.h"
+#include "kernels/cpu/simd_avx2.h"
+
+namespace twostroke {
+namespace {
+
+// The 16 weights of one k.
+struct Weights {
+  __m256 low;
+  __m256 high;
+};
+
+// A Reader walks one panel: enter(step) loads what a step (panel_format.h) has in common, then read(i) gives the
+// weights of the step's i-th k.
+
+struct Float32Reader {
+  const float* step;
+  explicit Float32Reader(const PanelFormat&) {}
+  void enter(const uint8_t* at) { step = reinterpret_cast<const float*>(at); }
+  Weights read(int32_t) const { return {_mm256_loadu_ps(step), _mm256_loadu_ps(step + kLanes)}; }
+};
+
+struct Float16Reader {
+  const __m128i* step;
+  explicit Float16Reader(const PanelFormat&) {}
+  void enter(const uint8_t* at) { step = reinterpret_cast<const __m128i*>(at); }
+  Weights read(int32_t) const {
+    return {_mm256_cvtph_ps(_mm_loadu_si128(step)), _mm256_cvtph_ps(_mm_loadu_si128(step + 1))};
+  }
+};
+
+struct Bfloat16Reader {
+  const __m128i* step;
+  explicit Bfloat16Reader(const PanelFormat&) {}
+  void enter(const uint8_t* at) { step = reinterpret_cast<const __m128i*>(at); }
+  static __m256 widen(__m128i bits) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16)); }
+  Weights read(int32_t) const { return {widen(_mm_loadu_si128(step)), widen(_mm_loadu_si128(step + 1))}; }
+};
+
+inline Weights load_scales(const PanelFormat& format, const uint8_t* at) {
+  if (format.half_scales) {
+    const __m128i* halves = reinterpret_cast<const __m128i*>(at);
+    return {_mm256_cvtph_ps(_mm_loadu_si128(halves)), _mm256_cvtph_ps(_mm_loadu_si128(halves + 1))};
+  }
+  const float* floats = reinterpret_cast<const float*>(at);
+  return {_mm256_loadu_ps(floats), _mm256_loadu_ps(floats + kLanes)};
+}
+
+template <bool kHasMin>
+struct ScaledReader {
+  const PanelFormat& format;
+  Weights scale;
+  Weights min;
+  const uint8_t* codes;
+
+  explicit ScaledReader(const PanelFormat& panel_format) : format(panel_format) {}
+  void enter(const uint8_t* at) {
+    const int32_t bytes = kPanelOutputs * (format.half_scales ? 2 : 4);
+    scale = load_scales(format, at);
+    if constexpr (kHasMin) min = load_scales(format, at + bytes);
+    codes = at + bytes * (kHasMin ? 2 : 1);
+  }
+  Weights apply(__m256i low, __m256i high) const {
+    const __m256 x = _mm256_cvtepi32_ps(low);
+    const __m256 y = _mm256_cvtepi32_ps(high);
+    if constexpr (kHasMin) return {_mm256_fmadd_ps(scale.low, x, min.low), _mm256_fmadd_ps(scale.high, y, min.high)};
+    return {_mm256_mul_ps(scale.low, x), _mm256_mul_ps(scale.high, y)};
+  }
+};
+
+template <bool kHasMin>
+struct Code8Reader : ScaledReader<kHasMin> {
+  using ScaledReader<kHasMin>::ScaledReader;
+  Weights read(int32_t i) const {
+    const uint8_t* at = this->codes + i * kPanelOutputs;
+    return this->apply(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(at))),
+                       _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(at + kLanes))));
+  }
+};
+
+struct Code4Reader : ScaledReader<true> {
+  using ScaledReader<true>::ScaledReader;
+  Weights read(int32_t i) const {
+    const uint8_t* at = codes + i / 2 * kPanelOutputs;
+    const __m256i low = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(at)));
+    const __m256i high = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(at + kLanes)));
+    if (i % 2 != 0) return apply(_mm256_srli_epi32(low, 4), _mm256_srli_epi32(high, 4));
+    const __m256i mask = _mm256_set1_epi32(15);
+    return apply(_mm256_and_si256(low, mask), _mm256_and_si256(high, mask));
+  }
+};
+
+// kGroup is 1 for plain numbers.
+template <typename Reader, int32_t kGroup>
+void expand(const PanelFormat& format, const uint8_t* panel, int64_t k_begin, int64_t k_count, float* out) {
+  Reader reader(format);
+  const uint8_t* step = panel + static_cast<size_t>(k_begin / kGroup) * format.step_bytes;
+  for (int64_t k = 0; k < k_count; k += kGroup, step += format.step_bytes) {
+    reader.enter(step);
+#pragma GCC unroll 2
+    for (int32_t i = 0; i < kGroup; ++i) {
+      const Weights weights = reader.read(i);
+      _mm256_storeu_ps(out + (k + i) * kPanelOutputs, weights.low);
+      _mm256_storeu_ps(out + (k + i) * kPanelOutputs + kLanes, weights.high);
+    }
+  }
+}
+
+// kPanels panels at once: one panel's two chains of dependent additions would leave the multipliers idle.
+template <typename Reader, int32_t kGroup, int kPanels>
+void multiply_panels(const PanelFormat& format, const uint8_t* panel, const float* x, int64_t k, float* out) {
+  Reader first(format);
+  Reader second(format);
+  __m256 sums[4] = {_mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps()};
+  const uint8_t* step = panel;
+  for (int64_t base = 0; base < k; base += kGroup, step += format.step_bytes) {
+    first.enter(step);
+    if constexpr (kPanels == 2) second.enter(step + format.panel_bytes);
+#pragma GCC unroll 2
+    for (int32_t i = 0; i < kGroup; ++i) {
+      const __m256 input = _mm256_broadcast_ss(x + base + i);
+      const Weights weights = first.read(i);
+      sums[0] = _mm256_fmadd_ps(input, weights.low, sums[0]);
+      sums[1] = _mm256_fmadd_ps(input, weights.high, sums[1]);
+      if constexpr (kPanels == 2) {
+        const Weights others = second.read(i);
+        sums[2] = _mm256_fmadd_ps(input, others.low, sums[2]);
+        sums[3] = _mm256_fmadd_ps(input, others.high, sums[3]);
+      }
+    }
+  }
+  for (int i = 0; i < 2 * kPanels; ++i) _mm256_storeu_ps(out + i * kLanes, sums[i]);
+}
+
+template <typename Reader, int32_t kGroup>
+void multiply_all(const PanelFormat& format, const uint8_t* panel, int32_t panels, const float* x, int64_t k,
+                  float* out) {
+  int32_t done = 0;
+  for (; done + 2 <= panels; done += 2) {
+    multiply_panels<Reader, kGroup, 2>(format, panel, x, k, out);
+    panel += 2 * format.panel_bytes;
+    out += 2 * kPanelOutputs;
+  }
+  if (done < panels) multiply_panels<Reader, kGroup, 1>(format, panel, x, k, out);
+}
+
+// Calls `use` with the Reader of a format and its group as types.
+template <typename Reader, int32_t kGroup>
+struct ReaderOf {
+  using Type = Reader;
+  static constexpr int32_t kSize = kGroup;
+};
+template <typename Use>
+inline void dispatch(const PanelFormat& format, Use use) {
+  switch (format.kind) {
+    case PanelKind::kFloat32:
+      return use(ReaderOf<Float32Reader, 1>());
+    case PanelKind::kFloat16:
+      return use(ReaderOf<Float16Reader, 1>());
+    case PanelKind::kBfloat16:
+      return use(ReaderOf<Bfloat16Reader, 1>());
+    case PanelKind::kCode8:
+      if (format.has_min) {
+        if (format.group == 32) return use(ReaderOf<Code8Reader<true>, 32>());
+        return use(ReaderOf<Code8Reader<true>, 16>());
+      }
+      if (format.group == 32) return use(ReaderOf<Code8Reader<false>, 32>());
+      return use(ReaderOf<Code8Reader<false>, 16>());
+    case PanelKind::kCode4:
+      if (format.group == 32) return use(ReaderOf<Code4Reader, 32>());
+      return use(ReaderOf<Code4Reader, 16>());
+  }
+}
+
+}  // namespace
+
+void expand_panel_avx2(const PanelFormat* format, const void* panel, int64_t k_begin, int64_t k_count, float* out) {
+  dispatch(*format, [&](auto reader) {
+    using Reader = decltype(reader);
+    expand<typename Reader::Type, Reader::kSize>(*format, static_cast<const uint8_t*>(panel), k_begin, k_count, out);
+  });
+}
+
+void multiply_vector_avx2(const PanelFormat* format, const void* panel, int32_t panels, const float* x, int64_t k,
+                          float* out) {
+  dispatch(*format, [&](auto reader) {
+    using Reader = decltype(reader);
+    multiply_all<typename Reader::Type, Reader::kSize>(*format, static_cast<const uint8_t*>(panel), panels, x, k, out);
+  });
+}
+
+}  // namespace twostroke

@@ -1,0 +1,106 @@
+// Pieces that the *_avx2.cpp files share. Everything here is static, so that each file has a copy of its own and none
+// can be merged with code for other processors. Included by *_avx2.cpp only.
+#pragma once
+
+#include <immintrin.h>
+#include <stdint.h>
+
+#include "kernels/cpu/vector_kernels.h"
+
+namespace twostroke {
+
+enum : int32_t { kLanes = 8 };
+
+// All ones in the first `count` lanes, count in [0, 8].
+static inline __m256i first_lanes(int64_t count) {
+  const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int32_t>(count)), lane);
+}
+
+// Sum and maximum of the lanes, always in the same order.
+static inline float sum_lanes(__m256 x) {
+  __m128 y = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+  y = _mm_add_ps(y, _mm_movehl_ps(y, y));
+  return _mm_cvtss_f32(_mm_add_ss(y, _mm_movehdup_ps(y)));
+}
+static inline float max_lanes(__m256 x) {
+  __m128 y = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+  y = _mm_max_ps(y, _mm_movehl_ps(y, y));
+  return _mm_cvtss_f32(_mm_max_ss(y, _mm_movehdup_ps(y)));
+}
+
+// e^x with a relative error below 2e-7 in [-87.33, 88.37]; 0 below, infinity above, NaN for NaN.
+//
+// e^x = 2^n e^r with n the integer nearest x / ln 2, so |r| <= ln 2 / 2. ln 2 is taken off in two parts, the first with
+// so few bits that n times it is exact. e^r is its Taylor polynomial of degree 7: the rest is below r^8 / 8! = 6e-9.
+static inline __m256 exp_lanes(__m256 x) {
+  const __m256 lowest = _mm256_set1_ps(-87.33f);
+  const __m256 highest = _mm256_set1_ps(88.37f);
+  // max and min return their second operand where one is NaN, so a NaN in x stays.
+  const __m256 clamped = _mm256_min_ps(highest, _mm256_max_ps(lowest, x));
+  const __m256 n = _mm256_round_ps(_mm256_mul_ps(clamped, _mm256_set1_ps(0x1.715476p+0f)),
+                                   _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  __m256 r = _mm256_fnmadd_ps(n, _mm256_set1_ps(0x1.62e4p-1f), clamped);
+  r = _mm256_fnmadd_ps(n, _mm256_set1_ps(0x1.7f7d1cp-20f), r);
+  __m256 y = _mm256_set1_ps(1.0f / 5040);
+  y = _mm256_fmadd_ps(y, r, _mm256_set1_ps(1.0f / 720));
+  y = _mm256_fmadd_ps(y, r, _mm256_set1_ps(1.0f / 120));
+  y = _mm256_fmadd_ps(y, r, _mm256_set1_ps(1.0f / 24));
+  y = _mm256_fmadd_ps(y, r, _mm256_set1_ps(1.0f / 6));
+  y = _mm256_fmadd_ps(y, r, _mm256_set1_ps(0.5f));
+  y = _mm256_fmadd_ps(y, r, _mm256_set1_ps(1.0f));
+  y = _mm256_fmadd_ps(y, r, _mm256_set1_ps(1.0f));
+  const __m256i exponent = _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23);
+  y = _mm256_mul_ps(y, _mm256_castsi256_ps(exponent));
+  y = _mm256_andnot_ps(_mm256_cmp_ps(x, lowest, _CMP_LT_OQ), y);
+  const __m256 infinity = _mm256_castsi256_ps(_mm256_set1_epi32(0x7f800000));
+  return _mm256_blendv_ps(y, infinity, _mm256_cmp_ps(x, highest, _CMP_GT_OQ));
+}
+
+// multiply_tile of VectorKernels for a fixed number of rows.
+template <int kRows>
+static inline void multiply_rows(const float* x, int64_t x_stride, const float* panel, int64_t panel_stride,
+                                 int64_t k_count, float* sums, int64_t sums_stride) {
+  __m256 low[kRows];
+  __m256 high[kRows];
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+    low[r] = _mm256_loadu_ps(sums + r * sums_stride);
+    high[r] = _mm256_loadu_ps(sums + r * sums_stride + kLanes);
+  }
+  for (int64_t i = 0; i < k_count; ++i) {
+    const __m256 low_weight = _mm256_loadu_ps(panel + i * panel_stride);
+    const __m256 high_weight = _mm256_loadu_ps(panel + i * panel_stride + kLanes);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      const __m256 input = _mm256_broadcast_ss(x + r * x_stride + i);
+      low[r] = _mm256_fmadd_ps(input, low_weight, low[r]);
+      high[r] = _mm256_fmadd_ps(input, high_weight, high[r]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+    _mm256_storeu_ps(sums + r * sums_stride, low[r]);
+    _mm256_storeu_ps(sums + r * sums_stride + kLanes, high[r]);
+  }
+}
+
+static inline void multiply_tile_avx2(int32_t rows, const float* x, int64_t x_stride, const float* panel,
+                                      int64_t panel_stride, int64_t k_count, float* sums, int64_t sums_stride) {
+  switch (rows) {
+    case 1:
+      return multiply_rows<1>(x, x_stride, panel, panel_stride, k_count, sums, sums_stride);
+    case 2:
+      return multiply_rows<2>(x, x_stride, panel, panel_stride, k_count, sums, sums_stride);
+    case 3:
+      return multiply_rows<3>(x, x_stride, panel, panel_stride, k_count, sums, sums_stride);
+    case 4:
+      return multiply_rows<4>(x, x_stride, panel, panel_stride, k_count, sums, sums_stride);
+    case 5:
+      return multiply_rows<5>(x, x_stride, panel, panel_stride, k_count, sums, sums_stride);
+    default:
+      return multiply_rows<kTileRows>(x, x_stride, panel, panel_stride, k_count, sums, sums_stride);
+  }
+}
+
+}  // namespace twostroke

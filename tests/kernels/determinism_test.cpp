@@ -1,0 +1,195 @@
+// The rule of operators.h, for every operator set: a row's bits depend on that row alone.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "kernels/cpu/cpu_operators.h"
+#include "tests/kernels/test_steps.h"
+
+namespace twostroke {
+namespace {
+
+using testing::HostWeight;
+using testing::normal_floats;
+using testing::OwnedCache;
+using testing::OwnedRows;
+using testing::OwnedTensor;
+using testing::OwnedWeight;
+
+class Determinism : public ::testing::TestWithParam<Isa> {
+ protected:
+  void SetUp() override {
+    if (!isa_supported(GetParam())) GTEST_SKIP() << "this processor lacks " << isa_name(GetParam());
+  }
+  std::mt19937_64 random_{42};
+};
+
+INSTANTIATE_TEST_SUITE_P(Isas, Determinism, ::testing::Values(Isa::kScalar, Isa::kAvx2),
+                         [](const auto& test) { return isa_name(test.param); });
+
+std::vector<float> slice(const std::vector<float>& values, int64_t begin, int64_t end) {
+  return {values.begin() + begin, values.begin() + end};
+}
+
+std::vector<float> matmul(int threads, Isa isa, const HostWeight& host, const std::vector<float>& x) {
+  CpuDevice device(threads);
+  const std::unique_ptr<Operators> operators = make_cpu_operators(device, isa);
+  const OwnedWeight weight(*operators, host);
+  const auto rows = static_cast<int64_t>(x.size()) / host.shape.k;
+  const OwnedTensor in(device, x, rows, host.shape.k);
+  const OwnedTensor out(device, std::vector<float>(size_t(rows * host.shape.n)), rows, host.shape.n);
+  operators->matmul(out, in, weight, false);
+  return out.floats();
+}
+
+TEST_P(Determinism, AMatmulsRowIsTheSameWhateverRowsShareTheCallAndOnHoweverManyThreads) {
+  const int64_t n = 40;
+  for (int64_t k : {37, 288}) {  // 288 is more than one block of k
+    for (const WeightShape& shape : testing::weight_shapes(n, k)) {
+      SCOPED_TRACE(testing::describe(shape));
+      const HostWeight host = testing::random_weight(random_, shape);
+      const std::vector<float> x = normal_floats(random_, 70 * k);
+      std::vector<float> alone;
+      for (int64_t t = 0; t < 70; ++t) {
+        const std::vector<float> y = matmul(1, GetParam(), host, slice(x, t * k, (t + 1) * k));
+        alone.insert(alone.end(), y.begin(), y.end());
+      }
+      for (int64_t rows = 1; rows <= 70; ++rows) {
+        // Rows from the start and from the end, so that a row is met in every place of a tile.
+        ASSERT_EQ(matmul(1, GetParam(), host, slice(x, 0, rows * k)), slice(alone, 0, rows * n)) << rows;
+        ASSERT_EQ(matmul(1, GetParam(), host, slice(x, (70 - rows) * k, 70 * k)), slice(alone, (70 - rows) * n, 70 * n))
+            << rows;
+      }
+      for (int threads = 2; threads <= 4; ++threads) {
+        EXPECT_EQ(matmul(threads, GetParam(), host, x), alone) << threads << " threads";
+        EXPECT_EQ(matmul(threads, GetParam(), host, slice(x, 0, k)), slice(alone, 0, n)) << threads << " threads";
+      }
+    }
+  }
+}
+
+TEST_P(Determinism, AMatmulOfManyRowsIsTheSameAcrossBlocksOfRows) {
+  const HostWeight host = testing::random_weight(random_, {WeightLayout::kQ4, 20, 64, 32, true, true});
+  const std::vector<float> x = normal_floats(random_, 300 * 64);
+  const std::vector<float> all = matmul(2, GetParam(), host, x);
+  for (int64_t t : {0, 99, 100, 127, 128, 199, 299}) {
+    EXPECT_EQ(matmul(1, GetParam(), host, slice(x, t * 64, (t + 1) * 64)), slice(all, t * 20, (t + 1) * 20)) << t;
+  }
+}
+
+// Two sequences over one small model layer's attention, cut into steps of `chunk` tokens.
+struct Prompt {
+  int32_t heads = 6;
+  int32_t kv_heads = 2;
+  int32_t head_size = 12;
+  int32_t block_size = 4;
+  DType dtype = DType::kF16;
+  int32_t lengths[2] = {61, 35};
+  std::vector<float> q[2], k[2], v[2];
+};
+
+Prompt random_prompt(std::mt19937_64& random, DType dtype) {
+  Prompt prompt;
+  prompt.dtype = dtype;
+  for (int s = 0; s < 2; ++s) {
+    prompt.q[s] = normal_floats(random, int64_t{prompt.lengths[s]} * prompt.heads * prompt.head_size, 2);
+    prompt.k[s] = normal_floats(random, int64_t{prompt.lengths[s]} * prompt.kv_heads * prompt.head_size, 2);
+    prompt.v[s] = normal_floats(random, int64_t{prompt.lengths[s]} * prompt.kv_heads * prompt.head_size);
+  }
+  return prompt;
+}
+
+// Outputs of sequence 0 computed in chunks of `chunk`; beside it in each step, when `beside`, a chunk of sequence 1.
+std::vector<float> attend(int threads, Isa isa, const Prompt& prompt, int32_t chunk, bool beside) {
+  CpuDevice device(threads);
+  const std::unique_ptr<Operators> operators = make_cpu_operators(device, isa);
+  const KvCache shape = {.data = {},
+                         .dtype = prompt.dtype,
+                         .layers = 1,
+                         .blocks = 40,
+                         .kv_heads = prompt.kv_heads,
+                         .block_size = prompt.block_size,
+                         .head_size = prompt.head_size};
+  const OwnedCache cache(device, shape, std::numeric_limits<float>::quiet_NaN());
+  std::mt19937_64 random(beside ? 1 : 2);  // block numbers must not matter either
+  const std::vector<int32_t> table = testing::random_table(random, 40);
+  const OwnedTensor frequency(device, std::vector<float>{1, 0.1f, 0.01f}, 1, 3);
+  std::vector<float> outputs;
+  for (int32_t begin = 0; begin < prompt.lengths[0]; begin += chunk) {
+    std::vector<RowSegment> segments;
+    std::vector<std::vector<int32_t>> tables;
+    std::vector<float> q;
+    std::vector<float> k;
+    std::vector<float> v;
+    for (int s = beside ? 1 : 0; s >= 0; --s) {
+      const int32_t count = std::min(chunk, prompt.lengths[s] - begin);
+      if (count <= 0) continue;
+      segments.push_back({.token_count = count, .position = begin});
+      tables.emplace_back(table.begin() + 20 * s, table.begin() + 20 * (s + 1));
+      const auto append = [&](std::vector<float>& to, const std::vector<float>& from, int32_t heads) {
+        const auto width = int64_t{heads} * prompt.head_size;
+        to.insert(to.end(), from.begin() + begin * width, from.begin() + (begin + count) * width);
+      };
+      append(q, prompt.q[s], prompt.heads);
+      append(k, prompt.k[s], prompt.kv_heads);
+      append(v, prompt.v[s], prompt.kv_heads);
+    }
+    const OwnedRows rows(device, segments, tables);
+    const int64_t tokens = rows.tokens();
+    const int64_t width = prompt.heads * prompt.head_size;
+    const OwnedTensor query(device, q, tokens, width);
+    const OwnedTensor key(device, k, tokens, prompt.kv_heads * prompt.head_size);
+    const OwnedTensor value(device, v, tokens, prompt.kv_heads * prompt.head_size);
+    const OwnedTensor out(device, std::vector<float>(size_t(tokens * width)), tokens, width);
+    operators->rotate_and_store(query, key, value, frequency, *cache, 0, *rows);
+    operators->attention(out, query, *cache, 0, *rows);
+    const std::vector<float> values = out.floats();
+    const int32_t own = std::min(chunk, prompt.lengths[0] - begin);
+    outputs.insert(outputs.end(), values.end() - own * width, values.end());
+  }
+  return outputs;
+}
+
+TEST_P(Determinism, AttentionIsTheSameHoweverAPromptIsCutWhateverIsBesideItAndOnHoweverManyThreads) {
+  for (DType dtype : {DType::kF16, DType::kF32}) {
+    const Prompt prompt = random_prompt(random_, dtype);
+    const std::vector<float> whole = attend(1, GetParam(), prompt, 61, false);
+    for (float value : whole) ASSERT_TRUE(std::isfinite(value));
+    for (int32_t chunk : {1, 2, 7, 16, 17, 33, 61}) {
+      for (bool beside : {false, true}) {
+        EXPECT_EQ(attend(1, GetParam(), prompt, chunk, beside), whole) << "chunk " << chunk << ", beside " << beside;
+      }
+    }
+    for (int threads = 2; threads <= 4; ++threads) {
+      EXPECT_EQ(attend(threads, GetParam(), prompt, 33, true), whole) << threads << " threads";
+    }
+  }
+}
+
+TEST_P(Determinism, RowWiseOperatorsComputeEachRowAlone) {
+  const int64_t size = 83;
+  const std::vector<float> x = normal_floats(random_, 500 * size);
+  const std::vector<float> scale = normal_floats(random_, size);
+  const auto run = [&](int threads, const std::vector<float>& values) {
+    CpuDevice device(threads);
+    const std::unique_ptr<Operators> operators = make_cpu_operators(device, GetParam());
+    const auto rows = static_cast<int64_t>(values.size()) / size;
+    const OwnedTensor in(device, values, rows, size);
+    const OwnedTensor norm(device, scale, 1, size);
+    const OwnedTensor out(device, std::vector<float>(values.size()), rows, size);
+    operators->rms_norm(out, in, norm, 1e-5f);
+    operators->silu_gate(out, out, in);
+    return out.floats();
+  };
+  const std::vector<float> all = run(1, x);
+  for (int threads = 2; threads <= 4; ++threads) EXPECT_EQ(run(threads, x), all) << threads << " threads";
+  for (int64_t t : {0, 1, 98, 99, 250, 499}) {
+    EXPECT_EQ(run(1, slice(x, t * size, (t + 1) * size)), slice(all, t * size, (t + 1) * size)) << t;
+  }
+}
+
+}  // namespace
+}  // namespace twostroke
