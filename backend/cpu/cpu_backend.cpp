@@ -1,0 +1,142 @@
+#include "backend/cpu/cpu_backend.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "kernels/check.h"
+
+namespace twostroke {
+namespace {
+
+Status check_range(const char* name, int64_t value, int64_t least, int64_t most) {
+  if (value >= least && value <= most) return {};
+  return invalid_argument(std::string(name) + " is " + std::to_string(value) + ", but must be from " +
+                          std::to_string(least) + " to " + std::to_string(most));
+}
+
+Status check_options(const CpuBackendOptions& options) {
+  constexpr int64_t kIntMax = std::numeric_limits<int32_t>::max();
+  for (const Status& s : {check_range("threads", options.threads, 0, WorkerPool::kThreadsMax),
+                          check_range("block_count", options.block_count, 0, kIntMax),
+                          check_range("block_size", options.block_size, 1, 1024),
+                          check_range("context_max", options.context_max, 0, kIntMax),
+                          check_range("step_tokens_max", options.step_tokens_max, 1, 1 << 20),
+                          check_range("step_rows_max", options.step_rows_max, 1, 1 << 20)}) {
+    if (!s.ok()) return s;
+  }
+  if (options.kv_dtype == DType::kI32) return invalid_argument("the KV cache holds f16 or f32 numbers");
+  if (!isa_supported(options.isa)) {
+    return unsupported(std::string("this processor has no ") + isa_name(options.isa));
+  }
+  return {};
+}
+
+Result<int32_t> context_max(const CpuBackendOptions& options, const ModelConfig& config) {
+  if (options.context_max == 0) return config.context_length;
+  if (options.context_max > config.context_length) {
+    return invalid_argument("context_max is " + std::to_string(options.context_max) + ", but the model was made for " +
+                            std::to_string(config.context_length) + " tokens");
+  }
+  return options.context_max;
+}
+
+std::string mebibytes(uint64_t bytes) { return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB"; }
+
+// How many KV blocks there will be; at least as many as one sequence of `context` tokens needs.
+Result<int32_t> block_count(const CpuBackendOptions& options, const ModelConfig& config, int32_t context) {
+  const uint64_t block_bytes = kv_bytes(config, options.kv_dtype, options.block_size);
+  const uint64_t fitting = std::min<uint64_t>(options.kv_bytes / block_bytes, std::numeric_limits<int32_t>::max());
+  const uint64_t count = options.block_count > 0 ? static_cast<uint64_t>(options.block_count) : fitting;
+  const uint64_t block_size = static_cast<uint64_t>(options.block_size);
+  const uint64_t needed = (static_cast<uint64_t>(context) + block_size - 1) / block_size;
+  if (count < needed) {
+    return invalid_argument("the KV cache holds " + std::to_string(count * block_size) +
+                            " tokens, but one sequence may have " + std::to_string(context) +
+                            ": set kv_bytes to at least " + std::to_string(needed * block_bytes) + " (" +
+                            mebibytes(needed * block_bytes) + "; " + std::to_string(needed) +
+                            " blocks), or context_max to at most " + std::to_string(count * block_size));
+  }
+  return static_cast<int32_t>(count);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<CpuBackend>> CpuBackend::create(const CpuBackendOptions& options, const LoadProgress& progress) {
+  if (Status s = check_options(options); !s.ok()) return s;
+  const Result<std::unique_ptr<GgufFile>> file = GgufFile::open(options.model_path);
+  if (!file.ok()) return file.status();
+  const Result<ModelConfig> config = ModelConfig::from_gguf(**file);
+  if (!config.ok()) return config.status();
+  const Result<int32_t> context = context_max(options, *config);
+  if (!context.ok()) return context.status();
+  const Result<int32_t> blocks = block_count(options, *config, *context);
+  if (!blocks.ok()) return blocks.status();
+
+  const int threads = options.threads > 0 ? options.threads : allowed_processors();
+  std::unique_ptr<CpuBackend> backend(new CpuBackend(threads));
+  backend->operators_ = make_cpu_operators(backend->device_, options.isa);
+  TransformerLimits limits;
+  limits.block_size = options.block_size;
+  limits.block_count = *blocks;
+  limits.kv_dtype = options.kv_dtype;
+  limits.context_max = *context;
+  limits.step_tokens_max = options.step_tokens_max;
+  limits.step_rows_max = options.step_rows_max;
+  Result<std::unique_ptr<Transformer>> transformer =
+      Transformer::load(**file, *config, *backend->operators_, limits, threads, progress);
+  if (!transformer.ok()) return transformer.status();
+  backend->transformer_ = std::move(transformer).value();
+  for (int i = 0; i < threads; ++i) backend->samplers_.emplace_back(config->vocab_size);
+
+  BackendInfo& info = backend->info_;
+  info.name = "cpu (" + std::string(isa_name(options.isa)) + ", " + std::to_string(threads) +
+              (threads == 1 ? " thread)" : " threads)");
+  info.vocab_size = config->vocab_size;
+  info.context_max = *context;
+  info.block_size = options.block_size;
+  info.block_count = *blocks;
+  info.step_tokens_max = options.step_tokens_max;
+  info.step_rows_max = std::min(options.step_rows_max, options.step_tokens_max);
+  info.flops_per_token = 2 * backend->transformer_->weights().matrix_elements;
+  info.weight_bytes = backend->transformer_->weights().step_bytes;
+  info.kv_bytes_per_token = static_cast<double>(kv_bytes(*config, options.kv_dtype, 1));
+  return backend;
+}
+
+Status CpuBackend::submit(const StepPlan& plan) {
+  CHECK(plan_ == nullptr, "one step is in flight at a time");
+  plan_ = &plan;
+  transformer_->enqueue(plan);
+  return {};
+}
+
+Status CpuBackend::wait(StepResult& result) {
+  CHECK(plan_ != nullptr, "no step is in flight");
+  const StepPlan& plan = *std::exchange(plan_, nullptr);
+  if (Status s = device_.wait(); !s.ok()) return s;
+  sample_rows(plan, result);
+  return {};
+}
+
+void CpuBackend::sample_rows(const StepPlan& plan, StepResult& result) {
+  result.rows.resize(plan.rows.size());
+  sampling_rows_.clear();
+  for (size_t i = 0; i < plan.rows.size(); ++i) {
+    if (plan.rows[i].samples) {
+      sampling_rows_.push_back(i);
+    } else {
+      result.rows[i].status = RowStatus::kOk;
+      result.rows[i].token = -1;
+      result.rows[i].logprob = 0;
+      result.rows[i].top.clear();
+    }
+  }
+  device_.pool().run(static_cast<int64_t>(sampling_rows_.size()), [&](int64_t task, int thread) {
+    const size_t row = sampling_rows_[static_cast<size_t>(task)];
+    samplers_[static_cast<size_t>(thread)].sample(plan.rows[row], transformer_->logits(static_cast<size_t>(task)),
+                                                  result.rows[row]);
+  });
+}
+
+}  // namespace twostroke

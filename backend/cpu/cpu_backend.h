@@ -1,0 +1,65 @@
+// CpuBackend: runs steps on this machine's processors. The default backend; it needs nothing but the model file.
+//
+// It joins the parts: a GGUF file, the transformer over the CPU's operator set, and samplers, one per thread, that
+// share a step's rows. submit() enqueues the step, which on this device runs it; wait() samples.
+//
+// Figures of info(), for phase accounting:
+//   flops_per_token     2 * elements of all matrices of the layers and of the output, which only sampled tokens reach
+//   weight_bytes        the same matrices as they lie in memory
+//   kv_bytes_per_token  2 * layers * G * S * bytes of a number
+//
+// Thread-safety: as in backend.h.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "backend/sampler.h"
+#include "backend/transformer.h"
+#include "kernels/cpu/cpu_device.h"
+#include "kernels/cpu/cpu_operators.h"
+
+namespace twostroke {
+
+struct CpuBackendOptions {
+  std::string model_path;          // a GGUF file
+  int32_t threads = 0;             // 0: as many as this process may run on
+  uint64_t kv_bytes = 1ull << 30;  // memory for KV blocks, taken as it is used; must hold context_max tokens
+  int32_t block_count = 0;         // KV blocks; 0: as many as fit in kv_bytes
+  int32_t block_size = 16;         // positions in a KV block
+  DType kv_dtype = DType::kF16;    // kF16 or kF32
+  int32_t context_max = 0;         // tokens of a sequence at most; 0: the model's own limit
+  int32_t step_tokens_max = 512;   // tokens of a step at most
+  int32_t step_rows_max = 64;      // rows of a step at most
+  Isa isa = best_isa();            // the operator set
+};
+
+class CpuBackend final : public Backend {
+ public:
+  // Loads the model; `progress` may be empty. Errors: those of the model file (gguf.h, model_config.h);
+  // kInvalidArgument for an option out of range or KV memory too small for one sequence, saying what to set;
+  // kResourceExhausted when memory cannot be had.
+  static Result<std::unique_ptr<CpuBackend>> create(const CpuBackendOptions& options, const LoadProgress& progress);
+
+  const BackendInfo& info() const override { return info_; }
+  // CHECKs the plan against info(): the scheduler keeps to it.
+  Status submit(const StepPlan& plan) override;
+  Status wait(StepResult& result) override;
+
+ private:
+  explicit CpuBackend(int threads) : device_(threads) {}
+  void sample_rows(const StepPlan& plan, StepResult& result);
+
+  BackendInfo info_;
+  CpuDevice device_;
+  std::unique_ptr<Operators> operators_;
+  std::unique_ptr<Transformer> transformer_;
+  std::vector<Sampler> samplers_;      // [threads]
+  std::vector<size_t> sampling_rows_;  // indices of the plan's rows that sample
+  const StepPlan* plan_ = nullptr;     // the step in flight
+};
+
+}  // namespace twostroke

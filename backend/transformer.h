@@ -1,0 +1,108 @@
+// Transformer: the Llama family's forward pass, written once over an operator set.
+//
+// enqueue() turns a step into operators on the device's queue: all rows, decodes and prefill chunks alike, go through
+// one pass as a single matrix of T tokens. Only what will be sampled goes through the output product. Nothing here
+// reads or writes device memory: a GPU, or a test whose memory the host cannot touch, runs this very code.
+//
+// Which tensors there are, and the formulas, is in model_config.h; the shapes of a step:
+//   hidden [T, D] -> query, key, value [T, H*S + 2*G*S] -> attended [T, H*S] -> hidden -> gate, up [T, 2*F] -> hidden
+//   -> of the M rows that sample [M, D] -> logits [M, V]
+//
+// Ownership: owns the weights, the KV cache, the activations, and the host memory that copies use; the operator set
+// and its device must outlive it. Thread-safety: step thread only.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "backend/gguf.h"
+#include "backend/model_config.h"
+#include "backend/model_weights.h"
+#include "backend/step.h"
+#include "kernels/operators.h"
+#include "kernels/status.h"
+
+namespace twostroke {
+
+// What the memory is sized for. All at least 1.
+struct TransformerLimits {
+  int32_t block_size = 16;        // positions in a KV block
+  int32_t block_count = 1;        // KV blocks
+  DType kv_dtype = DType::kF16;   // kF16 or kF32
+  int32_t context_max = 1;        // tokens of a sequence
+  int32_t step_tokens_max = 512;  // tokens of a step
+  int32_t step_rows_max = 64;     // rows of a step
+};
+
+// Bytes of KV memory that `tokens` tokens take.
+size_t kv_bytes(const ModelConfig& config, DType kv_dtype, int64_t tokens);
+
+class Transformer {
+ public:
+  // Loads the weights and allocates everything else. `config` was read from `file`, which may go afterwards.
+  // Errors: those of ModelWeights::load(), and kResourceExhausted naming what did not fit.
+  static Result<std::unique_ptr<Transformer>> load(const GgufFile& file, const ModelConfig& config,
+                                                   Operators& operators, const TransformerLimits& limits,
+                                                   int load_threads, const LoadProgress& progress);
+
+  // Enqueues the step. `plan` stays unchanged until the device's wait(); only then may the next step be enqueued.
+  // Requires a plan within the limits, whose tables cover every position that it names (CHECKed).
+  void enqueue(const StepPlan& plan);
+
+  // The logits [V] of the plan's i-th sampling row, in the order of rows. Valid from the device's wait() to the next
+  // enqueue().
+  std::span<const float> logits(size_t sampling_row) const;
+
+  const ModelWeights& weights() const { return weights_; }
+
+ private:
+  // Activations, and the step's description in device memory. Sized for the limits; a step uses the first rows.
+  struct Buffers {
+    Tensor hidden;            // [T, D] f32
+    Tensor normed;            // [T, D] f32
+    Tensor query_key_value;   // [T, H*S + 2*G*S] f32
+    Tensor attended;          // [T, H*S] f32
+    Tensor gate_up;           // [T, 2*F] f32
+    Tensor sampled_hidden;    // [M, D] f32
+    Tensor sampled_attended;  // [M, H*S] f32
+    Tensor logits;            // [M, V] f32
+    Tensor tokens;            // [1, T] i32
+    Tensor positions;         // [1, T] i32
+    Tensor row_of_token;      // [1, T] i32
+    Tensor segments;          // [R, 4] i32
+    Tensor block_tables;      // [1, R * blocks of a sequence] i32
+    Tensor sampled_tokens;    // [1, M] i32: index of each sampling row's last token
+    Tensor copies;            // [blocks, 2] i32
+  };
+
+  Transformer(const ModelConfig& config, Operators& operators, const TransformerLimits& limits);
+  Status allocate();
+  void describe(const StepPlan& plan);
+  StepRows upload_rows(const StepPlan& plan);
+  void copy_blocks(const StepPlan& plan);
+  void enqueue_layers(const StepPlan& plan, const StepRows& rows);
+  void enqueue_feed_forward(const LayerWeights& layer, Tensor hidden);
+  void enqueue_output(Tensor hidden);
+  Tensor upload(Tensor target, const void* source, int64_t rows, int64_t cols);
+  void multiply(Tensor out, Tensor in, const StackedWeight& weight, bool accumulate);
+
+  const ModelConfig config_;
+  const TransformerLimits limits_;
+  Operators& operators_;
+  ModelWeights weights_;
+  DeviceMemory cache_memory_;
+  KvCache cache_;
+  DeviceMemory buffer_memory_;
+  Buffers buffers_;
+
+  // The step in flight, on the host.
+  std::vector<int32_t> positions_;       // [T]
+  std::vector<int32_t> row_of_token_;    // [T]
+  std::vector<RowSegment> segments_;     // [R]
+  std::vector<int32_t> sampled_tokens_;  // [M]
+  std::vector<float> logits_;            // [M, V]
+};
+
+}  // namespace twostroke
