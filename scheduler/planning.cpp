@@ -70,7 +70,7 @@ void Scheduler::Impl::hold_blocks(Sequence& sequence, uint32_t positions) {
 }
 
 bool Scheduler::Impl::is_decode(const Sequence& sequence) const {
-  return sequence.planned == 1 && sequence.computed >= sequence.request->prompt_count();
+  return sequence.planned == 1 && sequence.to_go() == 1 && sequence.computed >= sequence.request->prompt_count();
 }
 
 void Scheduler::Impl::write_plan(StepPlan& plan) {

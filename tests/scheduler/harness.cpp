@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backend/sim/fake_model.h"
 #include "tests/scheduler/scheduler_test_peer.h"
 
 namespace twostroke::testing {
@@ -20,16 +21,16 @@ void add(StepCounts& total, const StepCounts& counts) {
 
 }  // namespace
 
-BackendInfo small_machine() {
-  BackendInfo info;
-  info.name = "chain";
+SimOptions small_machine() {
+  SimOptions options;
+  BackendInfo& info = options.info;
   info.vocab_size = 50;
   info.context_max = 64;
   info.block_size = 4;
   info.block_count = 16;
   info.step_tokens_max = 64;
   info.step_rows_max = 16;
-  return info;
+  return options;
 }
 
 SchedulerLimits small_limits() {
@@ -54,8 +55,32 @@ Request make_request(RequestId id, std::vector<TokenId> prompt, uint32_t max_tok
   return request;
 }
 
-Harness::Harness(const SchedulerLimits& limits, const BackendInfo& info)
-    : scheduler(limits, info), backend(info), checker(scheduler.limits(), info) {}
+std::vector<TokenId> expected_output(const BackendInfo& info, const Request& request, uint32_t index) {
+  const auto length_max = static_cast<size_t>(std::min(info.context_max, info.block_count * info.block_size));
+  SamplingParams sampling = request.sampling;
+  sampling.seed = sequence_seed(sampling.seed, index);
+  FakeModel model(info.vocab_size);
+  std::vector<TokenId> tokens = request.prompt;
+  std::vector<TokenId> output;
+  while (output.size() < request.max_tokens && tokens.size() < length_max) {
+    Row row;
+    row.samples = true;
+    row.sampling = &sampling;
+    row.history = tokens;
+    row.prompt_count = static_cast<uint32_t>(request.prompt.size());
+    RowResult result;
+    model.sample(FakeKv::chain_value(tokens), row, result);
+    output.push_back(result.token);
+    tokens.push_back(result.token);
+    if (std::ranges::binary_search(request.stop_tokens, result.token)) break;
+  }
+  return output;
+}
+
+Harness::Harness(const SchedulerLimits& limits, SimOptions machine)
+    : backend(std::move(SimBackend::create(std::move(machine)).value())),
+      scheduler(limits, backend->info()),
+      checker(scheduler.limits(), backend->info()) {}
 
 void Harness::fail(const std::string& what) {
   if (problem.empty()) problem = "step " + std::to_string(steps) + ": " + what;
@@ -78,6 +103,7 @@ Status Harness::submit(Request request) {
   track.finished.resize(request.n);
   track.stop_token.resize(request.n);
   track.told_to_finish.resize(request.n);
+  track.computed_max.resize(request.n);
   Status status = scheduler.submit(std::move(request), now);
   if (status.ok()) tracks_.emplace(track.request.id, std::move(track));
   look();
@@ -119,6 +145,7 @@ bool Harness::step() {
   }
   if (!problem.empty()) return false;
   add(total, counts);
+  count_rows();
   events.clear();
   if (plan.empty()) {
     if (!scheduler.idle()) fail("nothing is planned, though requests are left");
@@ -127,13 +154,14 @@ bool Harness::step() {
     return false;
   }
   now += 5 * kMillisecondNs;
-  Status status = backend.submit(plan);
-  if (status.ok()) status = backend.wait(result);
+  Status status = backend->submit(plan);
+  if (status.ok()) status = backend->wait(result);
   if (status.ok()) {
     scheduler.commit(plan, result, now, events);
   } else {
     scheduler.fail(plan, status, now, events);
   }
+  if (const std::vector<std::string> faults = backend->faults(); !faults.empty()) fail("backend: " + faults.front());
   take_events();
   look();
   return problem.empty();
@@ -145,6 +173,41 @@ void Harness::run(uint32_t steps_max) {
     if (steps > last) return fail("not done after " + std::to_string(steps_max) + " steps");
   }
   check_ends();
+}
+
+// What the plan's rows do for each request, position by position, against what the scheduler says.
+void Harness::count_rows() {
+  uint32_t prefill = 0;
+  uint32_t cached = 0;
+  uint32_t recomputed = 0;
+  for (const Row& row : plan.rows) {
+    const auto& running = SchedulerTestPeer::impl(scheduler).running_;
+    const Sequence* sequence = *std::ranges::find(running, row.sequence, &Sequence::id);
+    Track& track = tracks_.at(sequence->request->request.id);
+    uint32_t& computed_max = track.computed_max[sequence->index];
+    const auto prompt = static_cast<uint32_t>(track.request.prompt.size());
+    if (const uint32_t skipped = std::min(row.position, prompt); skipped > track.prompt_seen) {
+      cached += skipped - track.prompt_seen;
+      track.cached_tokens += skipped - track.prompt_seen;
+      track.prompt_seen = skipped;
+    }
+    for (uint32_t position = row.position; position < row.position + row.token_count; ++position) {
+      if (position < prompt && position >= track.prompt_seen) {
+        ++prefill;
+        ++track.prefill_tokens;
+        ++track.prompt_seen;
+      } else if (position + 1 == prompt && computed_max < prompt) {
+        // Each sequence computes the last prompt token for its own first sample.
+      } else if (position < prompt || position < computed_max) {
+        ++recomputed;
+        ++track.recomputed_tokens;
+      }
+    }
+    computed_max = std::max(computed_max, row.position + row.token_count);
+  }
+  if (prefill != counts.prefill_tokens) fail("prefill_tokens is not what the rows compute for the first time");
+  if (cached != counts.cached_tokens) fail("cached_tokens is not what the rows leave out");
+  if (recomputed != counts.recomputed_tokens) fail("recomputed_tokens is not what the rows compute again");
 }
 
 void Harness::take_events() {
@@ -182,15 +245,12 @@ void Harness::take_events() {
 
 void Harness::check_end(RequestId id, const Track& track) {
   const std::string name = "request " + std::to_string(id);
-  const auto length_max =
-      static_cast<size_t>(std::min(backend.info().context_max, backend.info().block_count * backend.info().block_size));
   uint32_t output_tokens = 0;
   for (uint32_t i = 0; i < track.outputs.size(); ++i) {
     const std::vector<TokenId>& output = track.outputs[i];
     output_tokens += static_cast<uint32_t>(output.size());
     if (track.constrained) continue;
-    const std::vector<TokenId> expected =
-        backend.model().expected_output(track.request.prompt, track.request, i, length_max);
+    const std::vector<TokenId> expected = expected_output(backend->info(), track.request, i);
     const bool cut = track.outcome != Outcome::kFinished || track.told_to_finish[i];
     if (output.size() > expected.size() || !std::equal(output.begin(), output.end(), expected.begin())) {
       return fail(name + " got other tokens than alone");
@@ -208,6 +268,12 @@ void Harness::check_end(RequestId id, const Track& track) {
   if (summary.prompt_tokens != track.request.prompt.size()) return fail(name + " counts its prompt wrongly");
   if (summary.cached_tokens >= std::max<size_t>(track.request.prompt.size(), 1))
     return fail(name + " had it all cached");
+  if (output_tokens > 0 && track.prefill_tokens + track.cached_tokens != summary.prompt_tokens) {
+    return fail(name + " has prefill + cached != prompt tokens");
+  }
+  if (summary.cached_tokens != track.cached_tokens || summary.recomputed_tokens != track.recomputed_tokens) {
+    return fail(name + " sums up other counts than its rows give");
+  }
   if (track.cancelled != (track.outcome == Outcome::kCancelled)) return fail(name + " has the wrong outcome");
   if ((track.outcome == Outcome::kFailed) == track.error.ok()) return fail(name + " has the wrong error");
   const bool ordered = summary.submitted <= summary.ended &&

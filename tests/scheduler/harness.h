@@ -5,22 +5,27 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "backend/sim/sim_backend.h"
 #include "scheduler/scheduler.h"
-#include "tests/scheduler/chain_backend.h"
 #include "tests/scheduler/plan_checker.h"
 
 namespace twostroke::testing {
 
-// A small machine: 16 blocks of 4 positions, steps of 16 tokens.
-BackendInfo small_machine();
+// A small machine: 50 tokens, a context of 64, 16 blocks of 4 positions.
+SimOptions small_machine();
+// Steps of 16 tokens, 8 running sequences.
 SchedulerLimits small_limits();
 
 std::vector<TokenId> make_prompt(uint32_t length, TokenId first = 0);  // first, first + 1, ... in a vocabulary of 50
 Request make_request(RequestId id, std::vector<TokenId> prompt, uint32_t max_tokens);
+
+// What sequence `index` of an unconstrained request gets when nothing cuts it short, from the tokens alone.
+std::vector<TokenId> expected_output(const BackendInfo& info, const Request& request, uint32_t index);
 
 class Harness {
  public:
@@ -32,13 +37,20 @@ class Harness {
     std::vector<bool> stop_token;
     std::vector<bool> told_to_finish;  // by finish_sequence()
     bool cancelled = false;
+    // Counted from the outside, row by row.
+    uint32_t prompt_seen = 0;  // prompt tokens computed or found so far
+    uint32_t prefill_tokens = 0;
+    uint32_t cached_tokens = 0;
+    uint32_t recomputed_tokens = 0;
+    std::vector<uint32_t> computed_max;  // by sequence
+
     uint32_t ends = 0;
     Outcome outcome = Outcome::kFinished;
     Status error;
     RequestSummary summary;
   };
 
-  explicit Harness(const SchedulerLimits& limits = small_limits(), const BackendInfo& info = small_machine());
+  explicit Harness(const SchedulerLimits& limits = small_limits(), SimOptions machine = small_machine());
 
   Status submit(Request request);
   void cancel(RequestId request);
@@ -58,8 +70,8 @@ class Harness {
   // The row of the last plan for this sequence; null when it had none.
   const Row* row(RequestId request, uint32_t sequence = 0) const;
 
+  std::unique_ptr<SimBackend> backend;
   Scheduler scheduler;
-  ChainBackend backend;
   PlanChecker checker;
   TimeNs now = 0;
   StepPlan plan;  // the last one
@@ -73,6 +85,7 @@ class Harness {
  private:
   void fail(const std::string& what);
   void look();
+  void count_rows();
   void take_events();
   void check_end(RequestId id, const Track& track);
 

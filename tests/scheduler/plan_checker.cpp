@@ -4,6 +4,8 @@
 #include <map>
 #include <set>
 
+#include "backend/sim/plan_check.h"
+
 namespace twostroke::testing {
 namespace {
 
@@ -19,7 +21,8 @@ std::string PlanChecker::check(const StepPlan& plan, const StepCounts& counts, u
     return {};
   }
   if (plan.step != ++steps_) return "steps are not numbered one after the other";
-  std::string error = check_shape(plan);
+  std::string error = check_plan(plan, info_);
+  if (error.empty()) error = check_shape(plan);
   for (const Row& row : plan.rows) {
     if (error.empty()) error = check_row(plan, row);
   }
@@ -50,36 +53,20 @@ std::string PlanChecker::check_shape(const StepPlan& plan) const {
 
 std::string PlanChecker::check_row(const StepPlan& plan, const Row& row) const {
   const std::string name = name_of(row);
-  if (row.token_count == 0) return name + " has no tokens";
   if (row.token_count > limits_.max_chunk_tokens) return name + " is longer than a chunk";
   const uint32_t end = row.position + row.token_count;
-  if (end > static_cast<uint32_t>(info_.context_max)) return name + " goes beyond the context";
   const auto block_size = static_cast<uint32_t>(info_.block_size);
   if (row.block_count != (end + block_size - 1) / block_size) return name + " has a table that does not fit its tokens";
   std::set<BlockId> table;
   for (uint32_t i = 0; i < row.block_count; ++i) {
     const BlockId block = plan.blocks[row.block_begin + i];
-    if (block >= static_cast<uint32_t>(info_.block_count)) return name + " names a block that does not exist";
     if (!table.insert(block).second) return name + " names a block twice";
   }
-  for (uint32_t i = 0; i < row.token_count; ++i) {
-    const TokenId token = plan.tokens[row.token_begin + i];
-    if (token < 0 || token >= info_.vocab_size) return name + " has a token outside the vocabulary";
-  }
-  if (!row.samples) {
-    const bool bare = row.sampling == nullptr && row.history.empty() && row.mask.empty();
-    return bare ? "" : name + " does not sample, but says how";
-  }
-  if (row.sampling == nullptr) return name + " samples without parameters";
-  if (row.history.size() != end) return name + " has a history of another length";
-  if (row.prompt_count == 0 || row.prompt_count > end) return name + " has an impossible prompt length";
-  if (!std::equal(row.history.begin() + row.position, row.history.end(), plan.tokens.begin() + row.token_begin)) {
-    return name + " has a history that does not end in its tokens";
-  }
-  return {};
+  const bool bare = row.sampling == nullptr && row.history.empty() && row.mask.empty();
+  return row.samples || bare ? "" : name + " does not sample, but says how";
 }
 
-// What a row writes, no other row may even read; a copy reads no target, and its target is in use.
+// What a row writes, no other row may even read; what a copy writes is in use.
 std::string PlanChecker::check_writes(const StepPlan& plan) const {
   const auto block_size = static_cast<uint32_t>(info_.block_size);
   std::map<BlockId, int> tables;
@@ -89,14 +76,14 @@ std::string PlanChecker::check_writes(const StepPlan& plan) const {
       if (tables[plan.blocks[row.block_begin + i]] > 1) return name_of(row) + " writes to a block of another row";
     }
   }
+  // In order: a copy may read what one before it wrote (a fork of a fork), not what one behind it will overwrite.
+  std::set<BlockId> sources;
   std::set<BlockId> targets;
   for (const BlockCopy& copy : plan.copies) {
+    sources.insert(copy.source);
+    if (sources.contains(copy.target)) return "a copy into a block that was copied from";
     if (!targets.insert(copy.target).second) return "two copies into one block";
     if (!tables.contains(copy.target)) return "a copy into a block that no row uses";
-    if (copy.source >= static_cast<uint32_t>(info_.block_count)) return "a copy from a block that does not exist";
-  }
-  for (const BlockCopy& copy : plan.copies) {
-    if (targets.contains(copy.source)) return "a copy from a block that is copied into";
   }
   return {};
 }
@@ -123,18 +110,14 @@ std::string PlanChecker::check_counts(const StepPlan& plan, const StepCounts& co
 }
 
 std::string PlanChecker::check_progress(const StepPlan& plan, const StepCounts& counts, uint32_t blocks_available) {
-  for (const Row& row : plan.rows) {
-    const auto found = known_.find(row.sequence);
-    if (found == known_.end()) continue;
-    if (row.position > found->second.end) return name_of(row) + " skips positions";
-  }
+  // Who had a row in the last step and has one in this goes on where it was: preemption keeps it out for a step.
   size_t decoding = 0;
   for (const auto& [sequence, known] : known_) decoding += known.decoding && known.step + 1 == steps_ ? 1 : 0;
   for (const Row& row : plan.rows) {
     Known& known = known_[row.sequence];
-    if (known.decoding && known.step + 1 == steps_) {
-      --decoding;
-      if (counts.preemptions == 0 && row.position != known.end) return name_of(row) + " goes back without preemption";
+    if (known.step > 0 && known.step + 1 == steps_) {
+      if (row.position != known.end) return name_of(row) + " does not go on where the last one ended";
+      if (known.decoding) --decoding;
     }
     known = {.end = row.position + row.token_count, .decoding = row.samples, .step = steps_};
   }

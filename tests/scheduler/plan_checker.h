@@ -1,5 +1,6 @@
 // PlanChecker: looks at plans from the outside, as a backend does, and says what is wrong with one. It knows the limits
-// and what earlier plans were, but nothing of the scheduler's state.
+// and what earlier plans were, but nothing of the scheduler's state. What a backend relies on in any plan is checked by
+// backend/sim/plan_check.h; this adds what the scheduler promises beyond that.
 #pragma once
 
 #include <string>
