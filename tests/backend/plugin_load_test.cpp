@@ -1,0 +1,139 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "backend/plugin_backend.h"
+#include "tests/backend/sim_steps.h"
+
+namespace twostroke {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+std::string plugin(const std::string& name) { return TWOSTROKE_PLUGINS_DIR "/" + name + ".so"; }
+
+Status load_error(const std::string& name, const std::string& args = {}) {
+  PluginOptions options;
+  options.plugin_args = args;
+  return load_plugin(plugin(name), options).status();
+}
+
+void expect_error(const Status& status, StatusCode code, const std::string& text) {
+  EXPECT_EQ(status.code(), code) << status.message();
+  EXPECT_THAT(status.message(), HasSubstr(text));
+}
+
+TEST(LoadPlugin, SaysWhenThereIsNoFile) {
+  const Status status = load_error("absent");
+  expect_error(status, StatusCode::kNotFound, "No such file");
+  EXPECT_THAT(status.message(), HasSubstr("absent.so"));
+}
+
+TEST(LoadPlugin, LooksForABareNameInTheWorkingDirectoryOnly) {
+  expect_error(load_plugin("libm.so.6", {}).status(), StatusCode::kNotFound, "libm.so.6");
+}
+
+TEST(LoadPlugin, RefusesWhatIsNoSharedObject) {
+  expect_error(load_plugin(TWOSTROKE_TESTS_DIR "/CMakeLists.txt", {}).status(), StatusCode::kUnsupported,
+               "cannot be loaded");
+  expect_error(load_plugin(TWOSTROKE_TESTS_DIR, {}).status(), StatusCode::kUnsupported, "cannot be loaded");
+}
+
+TEST(LoadPlugin, RefusesASharedObjectThatIsNoPlugin) {
+  expect_error(load_error("broken_symbol_plugin"), StatusCode::kUnsupported, "does not export twostroke_plugin()");
+}
+
+TEST(LoadPlugin, RefusesAnotherVersionOfTheInterface) {
+  const Status status = load_error("broken_version_plugin");
+  expect_error(status, StatusCode::kUnsupported, "was built for version 2");
+  EXPECT_THAT(status.message(), HasSubstr("this server has version 1"));
+}
+
+TEST(LoadPlugin, RefusesAnInterfaceThatIsIncomplete) {
+  expect_error(load_error("broken_size_plugin"), StatusCode::kInternal, "twostroke_api has 16 bytes");
+  expect_error(load_error("broken_function_plugin"), StatusCode::kInternal, "a function of twostroke_api is null");
+  expect_error(load_error("broken_api_plugin"), StatusCode::kInternal, "returned null");
+}
+
+TEST(LoadPlugin, PassesOnWhyAPluginCouldNotStart) {
+  expect_error(load_error("broken_plugin", "no_device"), StatusCode::kUnavailable, "(code 2): no device found");
+  expect_error(load_error("broken_plugin", "no_message"), StatusCode::kUnavailable, "it gave no message");
+  expect_error(load_error("broken_plugin", "no_backend"), StatusCode::kInternal, "returned no backend");
+  expect_error(load_error("broken_plugin", "no_terminator"), StatusCode::kInvalidArgument, "refuses its options: xxx");
+  expect_error(load_error("chain_plugin", "gibberish"), StatusCode::kInvalidArgument, "unknown arguments");
+}
+
+TEST(LoadPlugin, RefusesImpossibleNumbersByName) {
+  const auto refused = [](const std::string& fault, const std::string& text) {
+    expect_error(load_error("broken_plugin", fault), StatusCode::kInternal, text);
+  };
+  refused("null_info", "info() returned null");
+  refused("small_info", "struct_size is too small");
+  refused("null_name", "info.name is null");
+  refused("zero_blocks", "info.block_count is 0; it must be from 1 to");
+  refused("huge_blocks", "info.block_count is 4294967295; it must be from 1 to");
+  refused("huge_pool", "info.block_count * info.block_size is more than");
+  refused("huge_vocab", "info.vocab_size is 2147483648; it must be from 1 to 16777216");
+  refused("zero_vocab", "info.vocab_size is 0");
+  refused("zero_rows", "info.step_rows_max is 0");
+  refused("huge_context", "info.context_max is 4294967295");
+  refused("nan_cost", "must be finite");
+  PluginOptions options;
+  options.context_max = 100;
+  expect_error(load_plugin(plugin("broken_plugin"), options).status(), StatusCode::kInternal,
+               "info.context_max is greater than the option");
+}
+
+class PluginResult : public testing::TestWithParam<std::pair<const char*, const char*>> {};
+
+TEST_P(PluginResult, ThatIsImpossibleLosesTheStepAndNothingElse) {
+  const auto& [fault, text] = GetParam();
+  PluginOptions options;
+  options.plugin_args = fault;
+  auto backend = load_plugin(plugin("broken_plugin"), options);
+  ASSERT_TRUE(backend.ok()) << backend.status().message();
+  SamplingParams sampling = greedy(3);
+  const std::vector<uint32_t> mask = {1, 0};  // token 0 alone
+  StepResult result;
+  for (uint64_t number = 1; number <= 2; ++number) {
+    TestStep step(number);
+    step.add({1, 2}, 0, {0}, nullptr);
+    step.add({1, 2}, 0, {1}, &sampling).mask = mask;
+    const Status status = run_step(**backend, step, result);
+    expect_error(status, StatusCode::kInternal, text);
+    EXPECT_THAT(status.message(), HasSubstr("backend 'broken'"));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    LoadPlugin, PluginResult,
+    testing::Values(std::pair{"null_result", "the result is null"}, std::pair{"small_result", "struct_size"},
+                    std::pair{"few_rows", "has 1 rows, the step has 2"}, std::pair{"many_rows", "has 4294967295 rows"},
+                    std::pair{"null_rows", "rows are null"}, std::pair{"small_row_size", "row_size is too small"},
+                    std::pair{"small_row", "row 1: its struct_size"}, std::pair{"unknown_status", "unknown status 9"},
+                    std::pair{"negative_token", "row 1: token -1 is outside the vocabulary of 64"},
+                    std::pair{"huge_token", "row 1: token 64 is outside"}, std::pair{"masked_token", "mask forbids"},
+                    std::pair{"nan_logprob", "row 1: its log-probability is not finite"},
+                    std::pair{"many_top", "has 4294967295 top tokens where 3 were asked for"},
+                    std::pair{"null_top", "top tokens are null"}, std::pair{"bad_top_token", "a top token is outside"},
+                    std::pair{"bad_top_logprob", "a top token's log-probability"},
+                    std::pair{"unknown_code", "(unknown code 77)"}),
+    [](const auto& test) { return std::string(test.param.first); });
+
+TEST(LoadPlugin, AcceptsThePluginWhoseFaultsAreAllOff) {
+  auto backend = load_plugin(plugin("broken_plugin"), {});
+  ASSERT_TRUE(backend.ok()) << backend.status().message();
+  EXPECT_EQ((*backend)->info().name, "broken");
+  EXPECT_EQ((*backend)->info().vocab_size, 64);
+  SamplingParams sampling = greedy(3);
+  TestStep step(1);
+  step.add({1, 2}, 0, {0}, &sampling);
+  StepResult result;
+  ASSERT_TRUE(run_step(**backend, step, result).ok());
+  EXPECT_EQ(result.rows[0].token, 0);
+  EXPECT_EQ(result.rows[0].logprob, -1);
+  EXPECT_THAT(result.rows[0].top, testing::ElementsAre(TokenLogprob{0, -1}, TokenLogprob{1, -2}, TokenLogprob{2, -3}));
+}
+
+}  // namespace
+}  // namespace twostroke

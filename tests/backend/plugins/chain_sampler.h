@@ -1,0 +1,17 @@
+/* Choosing a token from logits, for chain_plugin.c. The order of the steps is that of backend/sampler.h. */
+#ifndef TWOSTROKE_TESTS_CHAIN_SAMPLER_H
+#define TWOSTROKE_TESTS_CHAIN_SAMPLER_H
+
+#include "backend/plugin.h"
+
+enum { CHAIN_VOCAB = 256 };
+
+/* Fills `result`, all but its struct_size, for a row that samples. `logits` are changed. `top` has room for as many
+ * entries as the row asks for, at most CHAIN_VOCAB. */
+void chain_sample(const twostroke_row* row, float logits[CHAIN_VOCAB], twostroke_logprob* top,
+                  twostroke_row_result* result);
+
+/* A well-mixed 64-bit hash of both. */
+uint64_t chain_hash(uint64_t a, uint64_t b);
+
+#endif
