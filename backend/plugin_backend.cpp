@@ -35,19 +35,19 @@ std::string with_message(std::string what, const std::string& message) {
 Result<Library> open_library(const std::string& path) {
   struct stat found;
   if (stat(path.c_str(), &found) != 0) {
-    return not_found("plug-in " + quoted(path) + ": " + std::strerror(errno));
+    return not_found("plug-in " + quote(path) + ": " + std::strerror(errno));
   }
   const std::string file = path.find('/') == std::string::npos ? "./" + path : path;
   Library library(dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL));
-  if (library == nullptr) return unsupported("plug-in " + quoted(path) + " cannot be loaded: " + text_of(dlerror()));
+  if (library == nullptr) return unsupported("plug-in " + quote(path) + " cannot be loaded: " + text_of(dlerror()));
   return library;
 }
 
 Result<const twostroke_api*> find_api(void* library, const std::string& path) {
-  const std::string plugin = "plug-in " + quoted(path);
+  const std::string plugin = "plug-in " + quote(path);
   void* symbol = dlsym(library, TWOSTROKE_PLUGIN_SYMBOL);
   if (symbol == nullptr) {
-    return unsupported(quoted(path) + " is not a twostroke plug-in: it does not export " TWOSTROKE_PLUGIN_SYMBOL "()");
+    return unsupported(quote(path) + " is not a twostroke plug-in: it does not export " TWOSTROKE_PLUGIN_SYMBOL "()");
   }
   const twostroke_api* api = reinterpret_cast<twostroke_plugin_function>(symbol)();
   if (api == nullptr) return internal_error(plugin + ": " TWOSTROKE_PLUGIN_SYMBOL "() returned null");
@@ -101,7 +101,7 @@ Result<Instance> create_instance(const twostroke_api* api, const PluginOptions& 
   char message[PluginLimits::kMessageBytesMax] = {};
   const int code = api->create(&options, &backend, message, sizeof(message));
   message[sizeof(message) - 1] = 0;
-  const std::string plugin = "plug-in " + quoted(path);
+  const std::string plugin = "plug-in " + quote(path);
   switch (code) {
     case TWOSTROKE_OK:
       break;
@@ -123,7 +123,7 @@ struct InfoNumber {
 };
 
 Result<BackendInfo> read_info(const twostroke_info* from, const PluginOptions& options, const std::string& path) {
-  const auto bad = [&](const std::string& what) { return internal_error("plug-in " + quoted(path) + ": " + what); };
+  const auto bad = [&](const std::string& what) { return internal_error("plug-in " + quote(path) + ": " + what); };
   if (from == nullptr) return bad("info() returned null");
   if (from->struct_size < sizeof(*from)) return bad("twostroke_info's struct_size is too small");
   if (from->name == nullptr) return bad("info.name is null");
@@ -190,7 +190,7 @@ class PluginBackend final : public Backend {
   }
 
  private:
-  std::string prefix() const { return "backend " + quoted(info_.name) + ": "; }
+  std::string prefix() const { return "backend " + quote(info_.name) + ": "; }
 
   Status error_of(int code) {
     std::string message = prefix() + instance_.last_error();
