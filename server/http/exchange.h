@@ -9,7 +9,11 @@
 // The connection watches the client while the handler runs: when the client goes away (or half-closes), the callback of
 // on_disconnect() runs and all later writes return false.
 //
-// Thread-safety: used only on executor(), which is a strand of the connection; the callback runs there too.
+// Pass values to these functions by std::move from a named variable: g++ 12 destroys some temporaries inside a co_await
+// expression twice.
+//
+// Thread-safety: used only on executor(), which is a strand of the connection; the callback runs there too. One
+// respond, begin_stream, write or end_stream at a time.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -39,8 +43,9 @@ class Exchange {
   virtual boost::asio::awaitable<bool> write(std::string data) = 0;
   virtual boost::asio::awaitable<bool> end_stream() = 0;
 
-  // Called at most once, when the client goes away before the answer is complete. Replaces an earlier callback; nullptr
-  // removes it. The handler removes it, or lets it refer only to what lives longer, before it returns.
+  // Called at most once, when the client goes away before the answer is complete; soon, but not inside this call, when
+  // it already has. It must not throw. Replaces an earlier callback; nullptr removes it, and the server does that when
+  // the handler returns.
   virtual void on_disconnect(std::function<void()> callback) = 0;
   virtual bool disconnected() const = 0;
 };

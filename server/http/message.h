@@ -27,11 +27,13 @@ struct HttpRequest {
 };
 
 struct HttpResponse {
-  int status = 200;
+  int status = 200;  // 200 to 599
   std::string content_type = "application/json";
   std::string body;
-  Headers
-      headers;  // beside Content-Type, Content-Length, X-Request-Id, Date, Server and Connection, which the server sets
+  // Beside Content-Type, Content-Length, Transfer-Encoding, X-Request-Id, Date, Server and Connection, which the server
+  // sets. A name is a token chosen by the program (a broken one is a broken invariant); a value may come from anywhere:
+  // control characters in it are sent as spaces, so no value can end its line.
+  Headers headers;
 };
 
 }  // namespace twostroke::http

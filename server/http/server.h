@@ -4,10 +4,15 @@
 // the handlers is answered here, in the shape that OpenAI clients read ({"error":{"message","type","param","code"}}):
 //   400 malformed (a bad chunk size; Content-Length together with Transfer-Encoding)   404 no such path   405 wrong
 //   method, with Allow   408 the request did not arrive within its deadline   413 body too large   431 header too large
-//   503 too many connections, or refusing(): with Retry-After
+//   417 an expectation other than 100-continue   500 the handler failed   501 a transfer coding other than chunked
+//   503 too many connections: with Retry-After   505 not HTTP/1.0 or 1.1
 //
 // Thread-safety: construct, listen, begin_drain and stop from any thread; handlers run on the io_context's threads,
 // each connection on a strand of its own.
+//
+// Ownership: connections share what they need, so an HttpServer may be destroyed (which stops it) while they are open
+// and while the io_context runs; handlers then end on the io_context as after stop(). What handlers refer to must live
+// until exchanges() is 0 or the io_context has been destroyed. Destroy the HttpServer before its io_context.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -17,6 +22,8 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "kernels/status.h"
 #include "server/http/exchange.h"
@@ -35,14 +42,18 @@ struct HttpLimits {
   std::chrono::milliseconds write_timeout{60'000};  // a client that does not read for so long is gone
 };
 
-// Which handler answers which request. Patterns are literal but for {name} segments, whose text lands in path_args.
-// Build it before the server starts; immutable afterwards.
+// Which handler answers which request. Patterns are literal but for {name} segments, which match one segment that is
+// not empty, and a last {name...}, which matches one or more (a model named "org/model"); their text lands in
+// path_args. The route added first wins. A GET route answers HEAD too. Build it before the server starts; immutable
+// afterwards.
 class Router {
  public:
+  // `pattern` starts with '/'; `method` is upper case.
   void add(std::string method, std::string pattern, Handler handler);
 
   struct Match {
     const Handler* handler = nullptr;  // nullptr: see allow
+    std::string_view pattern;          // of the handler's route; lives as long as the router
     std::vector<std::string> path_args;
     std::string allow;  // methods of the path when only the method is wrong; "" when the path is unknown
   };
@@ -51,22 +62,24 @@ class Router {
  private:
   struct Route {
     std::string method;
-    std::vector<std::string> segments;
+    std::string pattern;
     Handler handler;
   };
   std::vector<Route> routes_;
 };
 
-// One line per finished exchange, for logs and metrics. `route` is the pattern, never the raw path.
+// One line per finished exchange, for logs and metrics, also for what was refused below the handlers. `route` is the
+// pattern, never the raw path; "" where no route matched. `method` is "" where the request could not be read.
 struct AccessRecord {
   std::string method, route, remote, request_id;
-  int status = 0;
-  double seconds = 0;
-  bool disconnected = false;
+  int status = 0;             // 0 when the client went away before a head was sent
+  double seconds = 0;         // from the request's first byte to the end of the answer
+  bool disconnected = false;  // the client went away before the end of the answer
 };
 
 class HttpServer {
  public:
+  // `on_access` runs on the connections' strands, so on several threads at once; it must not throw and may be null.
   HttpServer(boost::asio::io_context& io, const HttpLimits& limits, Router router,
              std::function<void(const AccessRecord&)> on_access);
   ~HttpServer();
@@ -76,10 +89,11 @@ class HttpServer {
   uint16_t port() const;  // the bound port, after listen()
 
   // Stops accepting and closes connections that are between requests; the others close after the answer in progress.
+  // Returns at once; the io_context does it.
   void begin_drain();
-  size_t connections() const;  // open now
+  size_t connections() const;  // open now, without those that are only told that there are too many
   size_t exchanges() const;    // requests being answered now
-  // Closes everything at once.
+  // Closes everything at once: handlers in progress see their client go away. Returns at once; the io_context does it.
   void stop();
 
  private:

@@ -1,0 +1,249 @@
+#include "server/http/connection.h"
+
+#include <algorithm>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/dispatch.hpp>
+#include <exception>
+#include <utility>
+
+#include "server/http/connection_exchange.h"
+#include "server/http/error_body.h"
+#include "server/http/server_state.h"
+
+namespace twostroke::http {
+namespace {
+
+namespace asio = boost::asio;
+using Clock = Transport::Clock;
+
+std::string address_of(const asio::ip::tcp::socket& socket) {
+  boost::system::error_code ec;
+  const asio::ip::tcp::endpoint endpoint = socket.remote_endpoint(ec);
+  return ec ? std::string() : endpoint.address().to_string();
+}
+
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+HttpResponse internal_error_response() {
+  return error_response(500, "The server failed to answer this request. It is not the request's fault.", kServerError,
+                        {}, "internal_error");
+}
+
+HttpResponse timeout_response() {
+  return error_response(408, "The request did not arrive in time.", kInvalidRequestError, {}, "request_timeout");
+}
+
+HttpResponse too_many_connections_response(size_t connections_max) {
+  HttpResponse response = error_response(
+      503, "The server has as many connections as it takes (" + std::to_string(connections_max) + "). Try again.",
+      kServerError, {}, "too_many_connections");
+  response.headers.emplace_back("Retry-After", "1");
+  return response;
+}
+
+HttpResponse no_route_response(const HttpRequest& request, const std::string& allow) {
+  constexpr size_t kShownMax = 200;
+  const std::string name = request.method + " " + request.path.substr(0, kShownMax);
+  if (allow.empty()) {
+    return error_response(404, "There is no " + name + " here.", kInvalidRequestError, {}, "unknown_url");
+  }
+  HttpResponse response = error_response(405, "There is no " + name + " here; the path takes " + allow + ".",
+                                         kInvalidRequestError, {}, "method_not_allowed");
+  response.headers.emplace_back("Allow", allow);
+  return response;
+}
+
+// Counts an exchange for as long as it lives, also when its coroutine is destroyed half-way.
+class ExchangeCount {
+ public:
+  explicit ExchangeCount(std::atomic<size_t>& count) : count_(count) { ++count_; }
+  ~ExchangeCount() { --count_; }
+  ExchangeCount(const ExchangeCount&) = delete;
+  ExchangeCount& operator=(const ExchangeCount&) = delete;
+
+ private:
+  std::atomic<size_t>& count_;
+};
+
+// Whatever a handler throws ends its exchange and nothing else.
+asio::awaitable<void> run_handler(const Handler& handler, Exchange& exchange) {
+  try {
+    auto work = handler(exchange);
+    co_await std::move(work);
+  } catch (...) {
+    // What the exchange has sent tells the caller how far the handler came.
+  }
+}
+
+}  // namespace
+
+Connection::Connection(std::shared_ptr<ServerState> state, asio::ip::tcp::socket socket)
+    : state_(std::move(state)),
+      remote_(address_of(socket)),
+      transport_(std::make_shared<Transport>(std::move(socket), state_->limits.write_timeout)) {}
+
+Connection::~Connection() { state_->connections.remove(this); }
+
+void Connection::start() {
+  const auto self = shared_from_this();
+  const Admission admission = state_->connections.add(self);
+  if (admission == Admission::kTurnedAway) return;
+  asio::co_spawn(transport_->executor(), run(admission), [self](std::exception_ptr) {
+    // An exception here is memory that ran out: this client is given up, not the server.
+    self->transport_->close();
+    self->state_->connections.remove(self.get());
+  });
+}
+
+void Connection::drain() {
+  asio::dispatch(transport_->executor(), [self = shared_from_this()] {
+    if (self->idle_) self->transport_->wake();
+  });
+}
+
+void Connection::stop() {
+  asio::dispatch(transport_->executor(), [self = shared_from_this()] { self->transport_->close(); });
+}
+
+asio::awaitable<void> Connection::run(Admission admission) {
+  const auto self = shared_from_this();
+  transport_->start();
+  if (admission == Admission::kServed) {
+    co_await serve();
+  } else {
+    HttpResponse response = too_many_connections_response(state_->limits.connections_max);
+    co_await refuse(std::move(response));
+  }
+}
+
+asio::awaitable<void> Connection::serve() {
+  bool keep_alive = true;
+  while (keep_alive) {
+    const bool begun = co_await wait_for_request();
+    if (!begun) co_return;
+    request_begin_ = Clock::now();
+    RequestParser parser(state_->limits);
+    const ReadOutcome outcome = co_await read_request(parser);
+    if (outcome == ReadOutcome::kClosed) co_return;
+    if (outcome != ReadOutcome::kComplete) {
+      HttpResponse response = outcome == ReadOutcome::kRejected ? parser.rejection() : timeout_response();
+      co_await refuse(std::move(response));
+      co_return;
+    }
+    HttpRequest request = parser.take();
+    keep_alive = co_await answer(std::move(request), parser.keep_alive(), parser.http_1_0());
+  }
+  // The client may have sent more behind a request that asked for the end, or that the server's drain made the last.
+  if (!transport_->unread().empty()) co_await transport_->linger(kLinger);
+}
+
+// True when the first bytes of a request are there.
+asio::awaitable<bool> Connection::wait_for_request() {
+  if (transport_->unread().empty()) transport_->release_memory();
+  const auto deadline = Clock::now() + state_->limits.idle_timeout;
+  idle_ = true;
+  while (transport_->unread().empty() && !transport_->peer_gone() && !state_->connections.draining() &&
+         Clock::now() < deadline) {
+    co_await transport_->wait(deadline);
+  }
+  idle_ = false;
+  co_return !transport_->unread().empty();
+}
+
+void Connection::parse_unread(RequestParser& parser) {
+  size_t consumed = 0;
+  do {
+    consumed = parser.feed(transport_->unread());
+    transport_->consume(consumed);
+  } while (consumed > 0 && parser.stage() == RequestParser::Stage::kHeader);
+}
+
+asio::awaitable<Connection::ReadOutcome> Connection::read_request(RequestParser& parser) {
+  const HttpLimits& limits = state_->limits;
+  // Enough for the parser to see a header that is too large as such.
+  transport_->set_unread_bytes_max(
+      std::max(limits.pipelined_bytes_max, limits.header_bytes_max + Transport::kReadBytesMax));
+  auto deadline = request_begin_ + limits.header_timeout;
+  bool in_body = false;
+  while (true) {
+    parse_unread(parser);
+    if (parser.stage() == RequestParser::Stage::kBody && !in_body) {
+      in_body = true;
+      deadline = Clock::now() + limits.body_timeout;
+      if (parser.expects_continue() && transport_->unread().empty()) {
+        const Transport::Parts parts = {"HTTP/1.1 100 Continue\r\n\r\n", {}, {}};
+        const bool sent = co_await transport_->send(parts);
+        if (!sent) co_return ReadOutcome::kClosed;
+      }
+      continue;
+    }
+    if (parser.stage() == RequestParser::Stage::kRejected) co_return ReadOutcome::kRejected;
+    // A client that closed its side has left: nothing is computed for it.
+    if (transport_->peer_gone()) co_return ReadOutcome::kClosed;
+    if (parser.stage() == RequestParser::Stage::kComplete) co_return ReadOutcome::kComplete;
+    if (Clock::now() >= deadline) co_return ReadOutcome::kTimedOut;
+    co_await transport_->wait(deadline);
+  }
+}
+
+// True: the connection goes on to the next request.
+asio::awaitable<bool> Connection::answer(HttpRequest request, bool keep_alive, bool http_1_0) {
+  transport_->set_unread_bytes_max(state_->limits.pipelined_bytes_max);
+  request.remote = remote_;
+  const std::string_view client_id = request.header("X-Request-Id");
+  request.id = usable_request_id(client_id) ? std::string(client_id) : state_->request_ids.next();
+  Router::Match match = state_->router.match(request.method, request.path);
+  request.path_args = std::move(match.path_args);
+
+  AccessRecord record;
+  record.method = request.method;
+  record.route = std::string(match.pattern);
+  record.remote = request.remote;
+  record.request_id = request.id;
+  bool goes_on = false;
+  {
+    const ExchangeCount count(state_->exchanges);
+    ConnectionExchange exchange(transport_, std::move(request),
+                                {keep_alive, http_1_0, [this] { return state_->connections.draining(); }});
+    if (match.handler == nullptr) {
+      HttpResponse response = no_route_response(exchange.request(), match.allow);
+      co_await exchange.respond(std::move(response));
+    } else {
+      co_await run_handler(*match.handler, exchange);
+      if (!exchange.begun()) {
+        HttpResponse response = internal_error_response();
+        co_await exchange.respond(std::move(response));
+      }
+    }
+    goes_on = exchange.keep_alive();
+    record.status = exchange.status();
+    record.disconnected = !exchange.complete() && exchange.disconnected();
+    // The handler failed in mid-stream. A missing last chunk shows that; where the connection's end is the answer's
+    // end, only a reset does.
+    if (!exchange.complete() && exchange.ends_at_close()) transport_->reset();
+  }
+  record.seconds = seconds_since(request_begin_);
+  if (state_->on_access) state_->on_access(record);
+  co_return goes_on;
+}
+
+// Answers what is not a request that a handler could get, and ends the connection.
+asio::awaitable<void> Connection::refuse(HttpResponse response) {
+  AccessRecord record;
+  record.remote = remote_;
+  record.request_id = state_->request_ids.next();
+  HeadOptions options;
+  options.keep_alive = false;
+  options.request_id = record.request_id;
+  options.now = std::chrono::system_clock::now();
+  const std::string head = response_head(response, options);
+  const Transport::Parts parts = {head, response.body, {}};
+  const bool sent = co_await transport_->send(parts);
+  record.status = response.status;
+  record.disconnected = !sent;
+  record.seconds = seconds_since(request_begin_);
+  if (state_->on_access) state_->on_access(record);
+  co_await transport_->linger(kLinger);
+}
+
+}  // namespace twostroke::http

@@ -1,0 +1,26 @@
+// Error answers in the shape that OpenAI clients read:
+//   {"error":{"message":"...","type":"...","param":null,"code":null}}
+// Thread-safe.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "server/http/message.h"
+
+namespace twostroke::http {
+
+inline constexpr std::string_view kInvalidRequestError = "invalid_request_error";
+inline constexpr std::string_view kServerError = "server_error";
+
+// `text` as a JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD, so the answer is always valid JSON,
+// whatever a client sent.
+std::string json_string(std::string_view text);
+
+// The body alone, for an error event within a stream. An empty `param` or `code` becomes null.
+std::string error_body(std::string_view message, std::string_view type, std::string_view param, std::string_view code);
+
+HttpResponse error_response(int status, std::string_view message, std::string_view type, std::string_view param = {},
+                            std::string_view code = {});
+
+}  // namespace twostroke::http

@@ -1,0 +1,29 @@
+// ServerState: what the listener and all connections of one HttpServer share, and own together. Thread-safe.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <utility>
+
+#include "server/http/connection_set.h"
+#include "server/http/request_id.h"
+#include "server/http/server.h"
+
+namespace twostroke::http {
+
+struct ServerState {
+  ServerState(const HttpLimits& limits_in, Router router_in, std::function<void(const AccessRecord&)> on_access_in)
+      : limits(limits_in),
+        router(std::move(router_in)),
+        on_access(std::move(on_access_in)),
+        connections(limits_in.connections_max) {}
+
+  const HttpLimits limits;
+  const Router router;
+  const std::function<void(const AccessRecord&)> on_access;  // may be null
+  RequestIds request_ids;
+  ConnectionSet connections;
+  std::atomic<size_t> exchanges{0};
+};
+
+}  // namespace twostroke::http
