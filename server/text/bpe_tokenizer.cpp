@@ -11,23 +11,31 @@ namespace {
 // The character that stands for a byte in the texts of tokens: printable bytes stand for themselves (as Latin-1), the
 // others take the characters from U+0100 on, in order.
 struct ByteAlphabet {
-  std::array<std::string, 256> text;                   // of a byte
-  std::unordered_map<std::string_view, uint8_t> byte;  // of a character
+  std::array<std::string, 256> text;  // of a byte
+  std::array<int, 0x144> byte;        // of a character; -1: it stands for none
 
   ByteAlphabet() {
-    int next = 0x100;
-    for (int value = 0; value < 256; ++value) {
+    byte.fill(-1);
+    size_t next = 0x100;
+    for (size_t value = 0; value < 256; ++value) {
       const bool printable = (value >= 0x21 && value <= 0x7E) || (value >= 0xA1 && value != 0xAD);
-      const int character = printable ? value : next++;
-      std::string& out = text[static_cast<size_t>(value)];
+      const size_t character = printable ? value : next++;
+      byte[character] = static_cast<int>(value);
+      std::string& out = text[value];
       if (character < 0x80) {
-        out = static_cast<char>(character);
+        out.push_back(static_cast<char>(character));
       } else {
-        out = static_cast<char>(0xC0 | (character >> 6));
-        out += static_cast<char>(0x80 | (character & 0x3F));
+        out.push_back(static_cast<char>(0xC0 | character >> 6));
+        out.push_back(static_cast<char>(0x80 | (character & 0x3F)));
       }
     }
-    for (int value = 0; value < 256; ++value) byte[text[static_cast<size_t>(value)]] = static_cast<uint8_t>(value);
+  }
+
+  // The byte of one character in UTF-8, or -1.
+  int byte_of(std::string_view character) const {
+    size_t code = static_cast<uint8_t>(character[0]);
+    if (character.size() == 2) code = (code & 0x1F) << 6 | (static_cast<uint8_t>(character[1]) & 0x3F);
+    return character.size() > 2 || code >= byte.size() ? -1 : byte[code];
   }
 };
 
@@ -41,20 +49,16 @@ std::string decode_bytes(std::string_view text) {
   while (!text.empty()) {
     const Utf8Unit unit = utf8_first_unit(text);
     const std::string_view character = text.substr(0, unit.size);
-    const auto found = alphabet().byte.find(character);
+    const int byte = unit.kind == Utf8Kind::kCharacter ? alphabet().byte_of(character) : -1;
     // A character outside the alphabet stands for itself; some vocabularies hold a few.
-    if (found == alphabet().byte.end()) {
+    if (byte < 0) {
       out.append(character);
     } else {
-      out += static_cast<char>(found->second);
+      out.push_back(static_cast<char>(byte));
     }
     text.remove_prefix(unit.size);
   }
   return out;
-}
-
-uint64_t pair_key(TokenId left, TokenId right) {
-  return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
 }
 
 }  // namespace
@@ -87,7 +91,7 @@ Status BpeTokenizer::load_bytes() {
 
 Status BpeTokenizer::load_merges(const std::vector<std::string>& merges) {
   if (merges.empty()) return invalid_argument("tokenizer.ggml.merges is missing");
-  merges_.reserve(merges.size());
+  merges_ = MergeTable(merges.size());
   std::string joined;
   for (size_t rank = 0; rank < merges.size(); ++rank) {
     const std::string_view merge = merges[rank];
@@ -105,7 +109,7 @@ Status BpeTokenizer::load_merges(const std::vector<std::string>& merges) {
                               "\" names a token that the vocabulary lacks");
     }
     if (!is_text(whole)) continue;  // no text may grow into a control token
-    merges_.emplace(pair_key(left, right), Merge{static_cast<uint32_t>(rank), whole});
+    merges_.insert(left, right, Merge{static_cast<uint32_t>(rank), whole});
   }
   return {};
 }
@@ -137,10 +141,7 @@ void BpeTokenizer::encode_piece(std::string_view piece, SymbolMerger& merger, st
       for (const char substitute : kReplacementCharacter) merger.add(byte_tokens_[static_cast<uint8_t>(substitute)], 1);
     }
   }
-  merger.run([this](const Symbol& left, const Symbol& right) {
-    const auto found = merges_.find(pair_key(left.id, right.id));
-    return found == merges_.end() ? Merge{} : found->second;
-  });
+  merger.run([this](const Symbol& left, const Symbol& right) { return merges_.find(left.id, right.id); });
   merger.for_each([&](const Symbol& symbol) { out.push_back(symbol.id); });
 }
 

@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "server/text/merge_table.h"
 #include "server/text/pre_tokenizer.h"
 #include "server/text/segment_tokenizer.h"
 #include "server/text/symbol_merge.h"
@@ -36,8 +37,8 @@ class BpeTokenizer : public SegmentTokenizer {
   void encode_piece(std::string_view piece, SymbolMerger& merger, std::vector<TokenId>& out) const;
 
   std::unique_ptr<PreTokenizer> pre_tokenizer_;
-  std::array<TokenId, 256> byte_tokens_;                        // -1: the vocabulary has none
-  std::unordered_map<uint64_t, Merge> merges_;                  // by left id << 32 | right id
+  std::array<TokenId, 256> byte_tokens_;  // -1: the vocabulary has none
+  MergeTable merges_;
   std::unordered_map<std::string_view, TokenId> whole_pieces_;  // by bytes; only if the pre-tokenizer ignores merges
 };
 

@@ -23,6 +23,14 @@ std::string replace_all(std::string_view text, std::string_view from, std::strin
   }
 }
 
+// Where the next word of `text` begins: at a space behind another character. npos: nowhere.
+size_t find_word_begin(std::string_view text) {
+  for (size_t at = text.find(kSpace); at != std::string_view::npos; at = text.find(kSpace, at + kSpace.size())) {
+    if (at > 0 && !text.substr(0, at).ends_with(kSpace)) return at;
+  }
+  return std::string_view::npos;
+}
+
 std::string decode_spaces(std::string_view text) { return replace_all(text, kSpace, " "); }
 
 }  // namespace
@@ -68,12 +76,14 @@ Status SpmTokenizer::load_joined(const TokenizerSpec& spec) {
   }
   std::sort(scores.begin(), scores.end(), std::greater<>());
   scores.erase(std::unique(scores.begin(), scores.end()), scores.end());
+  joined_.reserve(spec.tokens.size());
   for (TokenId token = 0; token < vocab_size_; ++token) {
     if (!is_text(token) || text(token).empty()) continue;
     const float score = spec.scores[static_cast<size_t>(token)];
     const auto rank = std::lower_bound(scores.begin(), scores.end(), score, std::greater<>()) - scores.begin();
     joined_.emplace(text(token), Merge{static_cast<uint32_t>(rank), token});
     joined_size_max_ = std::max(joined_size_max_, text(token).size());
+    if (find_word_begin(text(token)) != std::string_view::npos) words_are_apart_ = false;
   }
   return {};
 }
@@ -91,21 +101,30 @@ void SpmTokenizer::encode_segment(std::string_view segment, std::vector<TokenId>
 
   SymbolMerger merger;
   for (std::string_view rest = text; !rest.empty();) {
+    const size_t size = words_are_apart_ ? std::min(find_word_begin(rest), rest.size()) : rest.size();
+    encode_word(rest.substr(0, size), merger, out);
+    rest.remove_prefix(size);
+  }
+}
+
+void SpmTokenizer::encode_word(std::string_view word, SymbolMerger& merger, std::vector<TokenId>& out) const {
+  merger.clear();
+  for (std::string_view rest = word; !rest.empty();) {
     const Utf8Unit unit = utf8_first_unit(rest);
     const size_t size = unit.kind == Utf8Kind::kCharacter ? unit.size : 1;
     const TokenId id = unit.kind == Utf8Kind::kCharacter ? lookup(rest.substr(0, size)).id : -1;
     merger.add(id, static_cast<uint32_t>(size));
     rest.remove_prefix(size);
   }
-  const auto bytes_of = [&](const Symbol& symbol) { return std::string_view(text).substr(symbol.begin, symbol.size); };
-  merger.run([&](const Symbol& left, const Symbol& right) {
-    return lookup(std::string_view(text).substr(left.begin, left.size + right.size));
-  });
+  merger.run(
+      [&](const Symbol& left, const Symbol& right) { return lookup(word.substr(left.begin, left.size + right.size)); });
   merger.for_each([&](const Symbol& symbol) {
     if (symbol.id >= 0) {
       out.push_back(symbol.id);
     } else {
-      for (const char byte : bytes_of(symbol)) out.push_back(byte_tokens_[static_cast<uint8_t>(byte)]);
+      for (const char byte : word.substr(symbol.begin, symbol.size)) {
+        out.push_back(byte_tokens_[static_cast<uint8_t>(byte)]);
+      }
     }
   });
 }

@@ -32,11 +32,15 @@ class SpmTokenizer : public SegmentTokenizer {
   Status load_bytes(const TokenizerSpec& spec);
   Status load_joined(const TokenizerSpec& spec);
   Merge lookup(std::string_view joined) const;
+  void encode_word(std::string_view word, SymbolMerger& merger, std::vector<TokenId>& out) const;
 
   bool adds_space_ = true;
   std::array<TokenId, 256> byte_tokens_;                // of every byte; the unknown token where there is no byte token
   std::unordered_map<std::string_view, Merge> joined_;  // tokens that text may become, by text; rank 0: best score
   size_t joined_size_max_ = 0;                          // of the longest of them, in bytes
+  // No token has a space behind another character. Then nothing is ever joined across the beginning of a word, and
+  // words can be encoded one by one, which is a lot faster than a whole text at once, and equal.
+  bool words_are_apart_ = true;
 };
 
 }  // namespace twostroke
