@@ -30,7 +30,8 @@ enum class StepClass : uint8_t { kPrefill, kDecode, kMixed };
 
 struct StepOutput {
   std::vector<Event> events;
-  bool stepped = false;  // false: only events of cancels and the like; the three fields below mean nothing
+  bool stepped = false;  // false: only events of cancels, of a lost step and the like; the three fields below mean
+                         // nothing
   StepClass step_class = StepClass::kDecode;
   StepCounts counts;
   TimeNs duration_ns = 0;  // from submit to the end of wait
@@ -57,7 +58,8 @@ class Engine {
 
   // Accepts or refuses at once. OK: exactly one kEnded event will follow for this id. Errors as Scheduler::submit, and:
   //   kResourceExhausted  the inbox is full, or waiting requests or tokens (counting what is in the inbox) reach their
-  //   bound kUnavailable        draining, stopped, or the backend has failed for good
+  //                       bound
+  //   kUnavailable        draining, stopped, or the backend has failed for good
   Status submit(Request request);
 
   void cancel(RequestId request);                              // never blocks, never refused
@@ -67,7 +69,8 @@ class Engine {
   void begin_drain();
   // True when draining and nothing is left.
   bool drained() const;
-  // Ends what is left with kFailed (kUnavailable, "the server is shutting down") and stops the step thread.
+  // Ends what is left with kFailed (kUnavailable, "the server is shutting down") and stops the step thread, once the
+  // step in flight is done. Returns at once: the sink may get those ends until the destructor returns.
   void stop();
 
   // The step thread's sign of life: how long the current step has been running, 0 between steps. Readiness compares it

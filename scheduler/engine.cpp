@@ -1,0 +1,308 @@
+#include "scheduler/engine.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <limits>
+#include <mutex>
+#include <thread>
+#include <variant>
+
+#include "kernels/check.h"
+
+namespace twostroke {
+namespace {
+
+struct CancelCommand {
+  RequestId request;
+};
+struct FinishCommand {
+  RequestId request;
+  uint32_t sequence;
+};
+using Command = std::variant<Request, CancelCommand, FinishCommand>;
+
+constexpr TimeNs kBetweenSteps = std::numeric_limits<TimeNs>::min();
+
+// The engine keeps the bounds on waiting itself, at its door: what it has accepted the scheduler must take.
+SchedulerLimits without_waiting_bounds(SchedulerLimits limits) {
+  CHECK(limits.max_waiting_requests > 0 && limits.max_waiting_tokens > 0, "scheduler limits must be positive");
+  limits.max_waiting_requests = std::numeric_limits<uint32_t>::max();
+  limits.max_waiting_tokens = std::numeric_limits<uint64_t>::max();
+  return limits;
+}
+
+StepClass class_of(const StepCounts& counts) {
+  if (counts.prefill_rows == 0) return StepClass::kDecode;
+  return counts.decode_rows == 0 ? StepClass::kPrefill : StepClass::kMixed;
+}
+
+// Requests waiting, and their prompt tokens.
+struct Waiting {
+  uint64_t requests = 0;
+  uint64_t tokens = 0;
+};
+
+}  // namespace
+
+struct Engine::Impl {
+  Impl(const SchedulerLimits& given, const EngineLimits& own, Backend& backend_given, Sink sink_given,
+       Clock& clock_given)
+      : engine_limits(own),
+        backend(backend_given),
+        sink(std::move(sink_given)),
+        clock(clock_given),
+        scheduler(without_waiting_bounds(given), backend.info()),
+        limits(scheduler.limits()) {
+    limits.max_waiting_requests = given.max_waiting_requests;
+    limits.max_waiting_tokens = given.max_waiting_tokens;
+  }
+
+  // Any thread.
+  Status submit(Request&& request);
+  Status refuse(size_t prompt_tokens) const;  // under the mutex
+  void send(Command command);
+
+  // Step thread.
+  void run();
+  bool take_commands();
+  void apply_commands();
+  void publish_waiting();
+  void step();
+  void run_step(StepOutput& output);
+  void die(const Status& error, TimeNs now, std::vector<Event>& events);
+  void deliver(StepOutput&& output);
+
+  const EngineLimits engine_limits;
+  Backend& backend;
+  const Sink sink;
+  Clock& clock;
+
+  // Step thread only; validate() and limits() are immutable.
+  Scheduler scheduler;
+  SchedulerLimits limits;
+  StepPlan plan;
+  StepResult result;
+  std::vector<Command> commands;  // taken from the inbox
+  uint32_t idle_steps = 0;        // in a row that did nothing although there was something to do
+
+  std::atomic<TimeNs> step_began{kBetweenSteps};
+
+  mutable std::mutex mutex;
+  std::condition_variable wake;  // the step thread, for the inbox and stopping
+  std::vector<Command> inbox;
+  Waiting inbox_waiting;      // of the submits in the inbox
+  Waiting taken_waiting;      // of those the step thread has taken and the next line does not count yet
+  Waiting scheduler_waiting;  // as of the last publish_waiting()
+  uint64_t unended = 0;       // accepted requests whose kEnded the sink has not got
+  bool draining = false;
+  bool stopping = false;
+  Status health;
+
+  std::thread thread;  // last: it uses all of the above
+};
+
+// ---- Any thread
+
+// Every reason to refuse is decided here, under one lock with the counts that it depends on: what gets in stays in.
+Status Engine::Impl::refuse(size_t prompt_tokens) const {
+  if (!health.ok()) return health;
+  if (stopping || draining) return unavailable("the server is shutting down");
+  if (inbox.size() >= engine_limits.max_inbox_commands) {
+    return resource_exhausted("the engine's inbox is full: max_inbox_commands is " +
+                              std::to_string(engine_limits.max_inbox_commands) + "; try again later");
+  }
+  const uint64_t requests = inbox_waiting.requests + taken_waiting.requests + scheduler_waiting.requests;
+  if (requests >= limits.max_waiting_requests) {
+    return resource_exhausted("the queue is full: " + std::to_string(requests) +
+                              " requests are waiting; try again later");
+  }
+  const uint64_t tokens = inbox_waiting.tokens + taken_waiting.tokens + scheduler_waiting.tokens;
+  if (tokens > 0 && tokens + prompt_tokens > limits.max_waiting_tokens) {
+    return resource_exhausted("the queue is full: " + std::to_string(tokens) +
+                              " prompt tokens are waiting; try again later");
+  }
+  return {};
+}
+
+Status Engine::Impl::submit(Request&& request) {
+  if (Status status = scheduler.validate(request); !status.ok()) return status;
+  const size_t prompt_tokens = request.prompt.size();
+  {
+    const std::lock_guard lock(mutex);
+    if (Status status = refuse(prompt_tokens); !status.ok()) return status;
+    inbox.emplace_back(std::move(request));
+    ++inbox_waiting.requests;
+    inbox_waiting.tokens += prompt_tokens;
+    ++unended;
+  }
+  wake.notify_one();
+  return {};
+}
+
+void Engine::Impl::send(Command command) {
+  {
+    const std::lock_guard lock(mutex);
+    inbox.push_back(std::move(command));
+  }
+  wake.notify_one();
+}
+
+// ---- Step thread
+
+void Engine::Impl::run() {
+  pthread_setname_np(pthread_self(), "twostroke-step");
+  while (take_commands()) {
+    apply_commands();
+    step();
+  }
+  apply_commands();
+  scheduler.fail_all(unavailable("the server is shutting down"), clock.now());
+  publish_waiting();
+  StepOutput output;
+  scheduler.drain_events(output.events);
+  deliver(std::move(output));
+}
+
+// Sleeps until there is something to do. False when stopping; then too, all that was accepted has been taken.
+bool Engine::Impl::take_commands() {
+  std::unique_lock lock(mutex);
+  if (scheduler.idle()) wake.wait(lock, [this] { return stopping || !inbox.empty(); });
+  commands.swap(inbox);
+  taken_waiting = std::exchange(inbox_waiting, {});
+  return !stopping;
+}
+
+void Engine::Impl::apply_commands() {
+  const TimeNs now = clock.now();
+  for (Command& command : commands) {
+    if (auto* request = std::get_if<Request>(&command)) {
+      const Status status = scheduler.submit(std::move(*request), now);
+      CHECK(status.ok(), status.message());
+    } else if (const auto* cancel = std::get_if<CancelCommand>(&command)) {
+      scheduler.cancel(cancel->request, now);
+    } else {
+      const auto& finish = std::get<FinishCommand>(command);
+      scheduler.finish_sequence(finish.request, finish.sequence, now);
+    }
+  }
+  commands.clear();
+}
+
+// From here on the scheduler's own count includes what was taken.
+void Engine::Impl::publish_waiting() {
+  const SchedulerGauges gauges = scheduler.gauges();
+  const std::lock_guard lock(mutex);
+  scheduler_waiting = {gauges.requests_waiting, gauges.waiting_prompt_tokens};
+  taken_waiting = {};
+}
+
+void Engine::Impl::step() {
+  StepOutput output;
+  scheduler.schedule(clock.now(), plan, output.counts);
+  publish_waiting();
+  if (plan.empty()) {
+    scheduler.drain_events(output.events);
+    idle_steps = scheduler.idle() || !output.events.empty() ? 0 : idle_steps + 1;
+    CHECK(idle_steps < 2, "requests are left, but nothing can run");
+  } else {
+    idle_steps = 0;
+    run_step(output);
+    publish_waiting();
+  }
+  deliver(std::move(output));
+}
+
+void Engine::Impl::run_step(StepOutput& output) {
+  const TimeNs began = clock.now();
+  step_began.store(began, std::memory_order_release);
+  Status status = backend.submit(plan);
+  if (status.ok()) status = backend.wait(result);
+  const TimeNs ended = clock.now();
+  step_began.store(kBetweenSteps, std::memory_order_release);
+
+  if (status.ok()) {
+    scheduler.commit(plan, result, ended, output.events);
+    output.stepped = true;
+    output.step_class = class_of(output.counts);
+    output.duration_ns = ended - began;
+  } else if (status.code() == StatusCode::kUnavailable) {
+    die(unavailable("the backend has failed for good: " + status.message()), ended, output.events);
+  } else {
+    scheduler.fail(plan, internal_error("the backend lost a step: " + status.message()), ended, output.events);
+  }
+}
+
+// Nothing is accepted after this, and everything that was ends with the error.
+void Engine::Impl::die(const Status& error, TimeNs now, std::vector<Event>& events) {
+  scheduler.fail(plan, error, now, events);
+  {
+    const std::lock_guard lock(mutex);
+    health = error;
+    commands.swap(inbox);
+    taken_waiting = std::exchange(inbox_waiting, {});
+  }
+  apply_commands();
+  scheduler.fail_all(error, now);
+  scheduler.drain_events(events);
+}
+
+void Engine::Impl::deliver(StepOutput&& output) {
+  if (!output.stepped && output.events.empty()) return;
+  const auto ended = std::ranges::count(output.events, Event::Kind::kEnded, &Event::kind);
+  output.gauges = scheduler.gauges();
+  sink(std::move(output));
+  const std::lock_guard lock(mutex);
+  unended -= static_cast<uint64_t>(ended);
+}
+
+// ---- The public face
+
+Engine::Engine(const SchedulerLimits& limits, const EngineLimits& engine_limits, Backend& backend, Sink sink,
+               Clock& clock)
+    : impl_(std::make_unique<Impl>(limits, engine_limits, backend, std::move(sink), clock)) {
+  impl_->thread = std::thread([impl = impl_.get()] { impl->run(); });
+}
+
+Engine::~Engine() {
+  stop();
+  impl_->thread.join();
+}
+
+const SchedulerLimits& Engine::limits() const { return impl_->limits; }
+const BackendInfo& Engine::backend_info() const { return impl_->backend.info(); }
+
+Status Engine::submit(Request request) { return impl_->submit(std::move(request)); }
+void Engine::cancel(RequestId request) { impl_->send(CancelCommand{request}); }
+void Engine::finish_sequence(RequestId request, uint32_t sequence) { impl_->send(FinishCommand{request, sequence}); }
+
+void Engine::begin_drain() {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->draining = true;
+}
+
+bool Engine::drained() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->draining && impl_->unended == 0;
+}
+
+void Engine::stop() {
+  {
+    const std::lock_guard lock(impl_->mutex);
+    impl_->stopping = true;
+  }
+  impl_->wake.notify_one();
+}
+
+TimeNs Engine::step_age_ns() const {
+  const TimeNs began = impl_->step_began.load(std::memory_order_acquire);
+  return began == kBetweenSteps ? 0 : std::max<TimeNs>(impl_->clock.now() - began, 0);
+}
+
+Status Engine::health() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->health;
+}
+
+}  // namespace twostroke
