@@ -1,0 +1,190 @@
+// bench_engine: how many tokens per second the CPU backend computes, each phase by itself. No scheduler, no server.
+//
+//   build/release/bench_engine --model FILE
+//
+// Prefill: one prompt in steps of at most --chunk tokens. Decode: --batch sequences, each with --context tokens in the
+// cache at the start, one token each per step, greedy. Every figure is the median of --repeats runs.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "backend/cpu/cpu_backend.h"
+
+namespace twostroke {
+namespace {
+
+struct Options {
+  std::string model;
+  int threads = 0;
+  int prompt_tokens = 512;
+  int chunk = 512;
+  std::vector<int> batches = {1, 4, 16};
+  int context = 128;
+  int steps = 32;
+  int repeats = 3;
+};
+
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+class Bench {
+ public:
+  Bench(const Options& options, Backend& backend) : options_(options), backend_(backend) { greedy_.temperature = 0; }
+
+  // Seconds for one prompt.
+  double prefill() {
+    start(1);
+    const double begin = seconds_now();
+    advance(static_cast<uint32_t>(options_.prompt_tokens));
+    return seconds_now() - begin;
+  }
+
+  // Seconds for `steps` decode steps of `batch` sequences.
+  double decode(int batch) {
+    start(static_cast<size_t>(batch));
+    advance(static_cast<uint32_t>(options_.context));
+    const double begin = seconds_now();
+    for (int i = 0; i < options_.steps; ++i) step(1);
+    return seconds_now() - begin;
+  }
+
+ private:
+  void start(size_t sequences) {
+    histories_.assign(sequences, {});
+    std::mt19937 random(1);
+    for (auto& history : histories_) {
+      for (int i = 0; i < std::max(options_.prompt_tokens, options_.context); ++i) {
+        history.push_back(static_cast<TokenId>(random() % static_cast<uint32_t>(backend_.info().vocab_size)));
+      }
+    }
+    computed_ = 0;
+  }
+
+  // Computes `tokens` more tokens of every sequence, in chunks that a step can carry.
+  void advance(uint32_t tokens) {
+    const uint32_t most =
+        std::min(static_cast<uint32_t>(options_.chunk),
+                 static_cast<uint32_t>(backend_.info().step_tokens_max) / static_cast<uint32_t>(histories_.size()));
+    for (uint32_t left = tokens; left > 0;) {
+      const uint32_t count = std::min(most, left);
+      step(count);
+      left -= count;
+    }
+  }
+
+  void step(uint32_t count) {
+    const uint32_t block_size = static_cast<uint32_t>(backend_.info().block_size);
+    const uint32_t blocks = (static_cast<uint32_t>(backend_.info().context_max) + block_size - 1) / block_size;
+    plan_.clear();
+    for (size_t i = 0; i < histories_.size(); ++i) {
+      std::vector<TokenId>& history = histories_[i];
+      history.resize(std::max<size_t>(history.size(), computed_ + count));
+      Row row;
+      row.sequence = i;
+      row.token_begin = static_cast<uint32_t>(plan_.tokens.size());
+      row.token_count = count;
+      row.position = computed_;
+      row.block_begin = static_cast<uint32_t>(plan_.blocks.size());
+      row.block_count = (computed_ + count + block_size - 1) / block_size;
+      row.samples = true;
+      row.sampling = &greedy_;
+      row.history = std::span(history).first(computed_ + count);
+      row.prompt_count = computed_ + count;
+      plan_.tokens.insert(plan_.tokens.end(), history.begin() + computed_, history.begin() + computed_ + count);
+      for (uint32_t b = 0; b < row.block_count; ++b) plan_.blocks.push_back(static_cast<BlockId>(i) * blocks + b);
+      plan_.rows.push_back(row);
+    }
+    Status status = backend_.submit(plan_);
+    if (status.ok()) status = backend_.wait(result_);
+    CHECK(status.ok(), status.message());
+    computed_ += count;
+  }
+
+  const Options& options_;
+  Backend& backend_;
+  SamplingParams greedy_;
+  std::vector<std::vector<TokenId>> histories_;
+  uint32_t computed_ = 0;
+  StepPlan plan_;
+  StepResult result_;
+};
+
+void print_row(const BackendInfo& info, const std::string& phase, int batch, int tokens, int steps, double seconds) {
+  std::printf("%-8s %5d %10.1f %10.2f %10.1f %10.2f\n", phase.c_str(), batch, tokens / seconds, 1e3 * seconds / steps,
+              1e-9 * info.flops_per_token * tokens / seconds, 1e-9 * info.weight_bytes * steps / seconds);
+}
+
+int run(const Options& options) {
+  CpuBackendOptions backend_options;
+  backend_options.model_path = options.model;
+  backend_options.threads = options.threads;
+  const int batch_max = *std::max_element(options.batches.begin(), options.batches.end());
+  backend_options.context_max = std::max(options.prompt_tokens, options.context) + options.steps;
+  backend_options.block_count =
+      (backend_options.context_max + backend_options.block_size - 1) / backend_options.block_size * batch_max;
+  backend_options.step_rows_max = batch_max;
+  backend_options.step_tokens_max = std::max(options.chunk, batch_max);
+  const double begin = seconds_now();
+  const auto backend = CpuBackend::create(backend_options, nullptr);
+  if (!backend.ok()) {
+    std::fprintf(stderr, "bench_engine: %s\n", backend.status().message().c_str());
+    return 1;
+  }
+  const BackendInfo& info = (*backend)->info();
+  std::printf("%s, %s; loaded in %.2f s; %.1f MB of weights, %.3f GFLOP and %.1f KB of KV per token\n",
+              options.model.c_str(), info.name.c_str(), seconds_now() - begin, 1e-6 * info.weight_bytes,
+              1e-9 * info.flops_per_token, 1e-3 * info.kv_bytes_per_token);
+  std::printf("prefill: a prompt of %d tokens in chunks of %d; decode: %d steps from %d tokens of context\n\n",
+              options.prompt_tokens, options.chunk, options.steps, options.context);
+  std::printf("%-8s %5s %10s %10s %10s %10s\n", "phase", "batch", "tokens/s", "ms/step", "GFLOP/s", "GB/s");
+
+  Bench bench(options, **backend);
+  std::vector<double> seconds;
+  for (int i = 0; i < options.repeats; ++i) seconds.push_back(bench.prefill());
+  const int prefill_steps = (options.prompt_tokens + options.chunk - 1) / options.chunk;
+  print_row(info, "prefill", 1, options.prompt_tokens, prefill_steps, median(seconds));
+  for (const int batch : options.batches) {
+    seconds.clear();
+    for (int i = 0; i < options.repeats; ++i) seconds.push_back(bench.decode(batch));
+    print_row(info, "decode", batch, options.steps * batch, options.steps, median(seconds));
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace twostroke
+
+int main(int argc, char** argv) {
+  twostroke::Options options;
+  CLI::App app("Tokens per second of the CPU backend, each phase by itself");
+  const CLI::Range sizes(1, 1 << 17);
+  app.add_option("--model", options.model, "GGUF file")->required();
+  app.add_option("--threads", options.threads, "0: as many as this process may run on")->check(CLI::Range(0, 512));
+  app.add_option("--prompt-tokens", options.prompt_tokens, "tokens of the prefill")
+      ->check(sizes)
+      ->capture_default_str();
+  app.add_option("--chunk", options.chunk, "tokens of a prefill step at most")->check(sizes)->capture_default_str();
+  app.add_option("--batch", options.batches, "sequences that decode together; any number of values")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  app.add_option("--context", options.context, "tokens in the cache when decoding starts")
+      ->check(sizes)
+      ->capture_default_str();
+  app.add_option("--steps", options.steps, "decode steps of a run")->check(sizes)->capture_default_str();
+  app.add_option("--repeats", options.repeats, "runs, of which the median counts")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+  return twostroke::run(options);
+}
