@@ -8,6 +8,8 @@
 #include <memory>
 #include <sstream>
 
+#include "server/text/detokenizer.h"
+#include "server/text/tokenizer.h"
 #include "tests/backend/transformer_driver.h"
 #include "tests/tools/stories_to_gguf.h"
 #include "tests/tools/temp_file.h"
@@ -78,6 +80,17 @@ TEST_F(Stories, GreedyTokensAndLogitsEqualTheReferenceWithTheFastestSet) {
   const float difference = greatest_difference(stream);
   EXPECT_LT(difference, 1e-3f);
   RecordProperty("greatest_logit_difference", std::to_string(difference));
+}
+
+TEST_F(Stories, GreedyTextEqualsTheReferenceByteForByte) {
+  const std::unique_ptr<GgufFile> file = GgufFile::open(file_->path()).value();
+  const std::unique_ptr<Tokenizer> tokenizer = Tokenizer::from_gguf(*file).value();
+  ASSERT_EQ(tokenizer->encode("", {.add_special = true}), std::vector<TokenId>{kBos});
+  Detokenizer detokenizer(*tokenizer, /*at_start=*/true, /*skip_special=*/true);
+  std::string text;
+  for (TokenId token : greedy_stream(best_isa(), DType::kF32).greedy) text += detokenizer.push(token);
+  text += detokenizer.finish();
+  EXPECT_EQ(text, read_file(directory_ + "/expected_t0_n200.txt"));
 }
 
 // F16 keys and values are the default. Rounding them moves logits by up to 0.03 here, and no token.
