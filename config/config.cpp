@@ -1,0 +1,151 @@
+#include "config/config.h"
+
+#include <CLI/CLI.hpp>
+#include <cctype>
+#include <cstdlib>
+#include <iostream>
+
+namespace twostroke {
+namespace {
+
+std::string environment_name(const std::string& flag) {
+  std::string name = "TWOSTROKE_";
+  for (const char c : flag) name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return name;
+}
+
+// Declares every setting once: flag, help text, bounds. The bounds are the named limits of the whole program.
+void declare(CLI::App& app, ServeConfig& c) {
+  using CLI::IsMember;
+  using CLI::Range;
+  const auto group = [&app](const char* name) { return app.add_option_group(name); };
+
+  auto* model = group("Model");
+  model->add_option("--model", c.model, "GGUF model file (required)");
+  model->add_option("--served-model-name", c.served_model_name, "Name that clients use; default: the file's name");
+  model->add_option("--chat-template", c.chat_template, "File with a Jinja chat template; default: the model's own");
+  model->add_option("--context-max", c.context_max, "Tokens of a sequence, prompt and answer; 0: the model's limit")
+      ->check(Range(0u, 1u << 24));
+
+  auto* backend = group("Backend");
+  backend->add_option("--backend", c.backend, "cpu, sim (a simulation: no weights), or the path of a plug-in (*.so)");
+  backend->add_option("--plugin-args", c.plugin_args, "Text passed to the plug-in as it is");
+  backend->add_option("--threads", c.threads, "Compute threads; 0: one per processor")->check(Range(0u, 1024u));
+  backend->add_option("--isa", c.isa, "Kernels of the cpu backend")->check(IsMember({"auto", "avx2", "scalar"}));
+  backend->add_option("--kv-dtype", c.kv_dtype, "Numbers in the KV cache")->check(IsMember({"f16", "f32"}));
+  backend->add_option("--kv-memory-mb", c.kv_memory_mb, "Memory for the KV cache in MiB; 0: chosen from the machine's")
+      ->check(Range(uint64_t{0}, uint64_t{1} << 24));
+  backend->add_option("--block-size", c.block_size, "Positions in a KV block")->check(Range(1u, 1024u));
+
+  auto* scheduling = group("Scheduling");
+  scheduling->add_option("--max-step-tokens", c.max_step_tokens, "Tokens in one step, decodes and prefill together")
+      ->check(Range(1u, 1u << 20));
+  scheduling->add_option("--max-chunk-tokens", c.max_chunk_tokens, "Tokens of one prefill chunk")
+      ->check(Range(1u, 1u << 20));
+  scheduling->add_option("--max-running", c.max_running, "Sequences running at once")->check(Range(1u, 1u << 16));
+  scheduling
+      ->add_option("--max-waiting-requests", c.max_waiting_requests, "Requests waiting; beyond it clients get 429")
+      ->check(Range(1u, 1u << 24));
+  scheduling
+      ->add_option("--max-waiting-tokens", c.max_waiting_tokens, "Prompt tokens waiting; beyond it clients get 429")
+      ->check(Range(uint64_t{1}, uint64_t{1} << 40));
+  scheduling->add_option("--max-overtakes", c.max_overtakes, "How often a waiting request may be passed over")
+      ->check(Range(0u, 1u << 24));
+  scheduling->add_flag("--prefix-cache,!--no-prefix-cache", c.prefix_cache, "Reuse the KV of equal prompt beginnings");
+
+  auto* serving = group("Serving");
+  serving->add_option("--host", c.host, "Address to listen on");
+  serving->add_option("--port", c.port, "Port to listen on; 0: a free one");
+  serving->add_option("--io-threads", c.io_threads, "Threads for sockets")->check(Range(1u, 64u));
+  serving->add_option("--text-threads", c.text_threads, "Threads for templates and tokenizing")->check(Range(1u, 64u));
+  serving->add_option("--max-connections", c.max_connections, "Open connections")->check(Range(1u, 1u << 20));
+  serving->add_option("--max-body-bytes", c.max_body_bytes, "Bytes of a request's body; beyond it clients get 413")
+      ->check(Range(uint64_t{1024}, uint64_t{1} << 32));
+  serving->add_option("--max-preparing-requests", c.max_preparing_requests, "Requests being tokenized; beyond it 429")
+      ->check(Range(1u, 1u << 20));
+  serving->add_option("--max-pending-events", c.max_pending_events, "Tokens that a slow client may leave unread")
+      ->check(Range(16u, 1u << 24));
+  serving->add_option("--sse-keep-alive-ms", c.sse_keep_alive_ms, "Comment on silent streams after so long; 0: never");
+  serving->add_option("--step-stall-ms", c.step_stall_ms, "A step longer than this makes the server not ready")
+      ->check(Range(1u, 86'400'000u));
+  serving->add_option("--drain-notice-ms", c.drain_notice_ms, "After SIGTERM: not ready but accepting, for so long");
+  serving->add_option("--drain-timeout-ms", c.drain_timeout_ms, "Then streams may finish for so long");
+
+  auto* logging = group("Logging");
+  logging->add_option("--log-level", c.log_level, "How much to log")
+      ->check(IsMember({"debug", "info", "warn", "error"}));
+  logging->add_option("--log-format", c.log_format, "Lines for people or for programs")
+      ->check(IsMember({"text", "json"}));
+}
+
+// The environment as flags that stand before the command line's own, so that the last one wins. (CLI11 would let the
+// file win over the environment.)
+std::vector<std::string> environment_arguments(const CLI::App& app) {
+  std::vector<std::string> arguments;
+  for (const CLI::Option* option : app.get_options([](const CLI::Option* o) { return o->get_configurable(); })) {
+    const std::string flag = option->get_single_name();
+    if (const char* value = std::getenv(environment_name(flag).c_str())) arguments.push_back("--" + flag + "=" + value);
+  }
+  return arguments;
+}
+
+Status validate(const ServeConfig& c) {
+  if (c.model.empty()) return invalid_argument("--model is required: give a GGUF file, for example --model model.gguf");
+  if (c.port == 0 && c.host.empty()) return invalid_argument("--host must not be empty");
+  if (!c.plugin_args.empty() && (c.backend == "cpu" || c.backend == "sim")) {
+    return invalid_argument("--plugin-args has no meaning for --backend " + c.backend + ": leave it out");
+  }
+  if (c.backend != "cpu" && c.backend != "sim" && c.backend.find('/') == std::string::npos) {
+    return invalid_argument("--backend '" + c.backend + "' is neither cpu, sim nor a path: write ./" + c.backend +
+                            " for a plug-in in this folder");
+  }
+  return {};
+}
+
+}  // namespace
+
+ServeCommand parse_serve_command(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) {
+  ServeCommand command;
+  ServeConfig& config = command.config;
+  CLI::App app(
+      "Serves a model over the OpenAI API.\nEvery setting may also come from the environment "
+      "(--max-running is TWOSTROKE_MAX_RUNNING) or from the file of --config, in this order of precedence:\n"
+      "flag, environment, file, default.",
+      "twostroke serve");
+  app.get_formatter()->column_width(36);
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)->always_capture_default();
+  declare(app, config);
+  bool print_config = false;
+  app.add_flag("--print-config", print_config, "Print the settings in force, as a file for --config, and end")
+      ->configurable(false);
+  app.set_config("--config", "", "File of settings (TOML: max-running = 32)");
+  app.allow_config_extras(false);
+  if (const char* file = std::getenv("TWOSTROKE_CONFIG")) app.get_config_ptr()->default_val(file);
+
+  std::vector<std::string> all;
+  for (const CLI::App* group : app.get_subcommands([](const CLI::App*) { return true; })) {
+    const auto found = environment_arguments(*group);
+    all.insert(all.end(), found.begin(), found.end());
+  }
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  std::reverse(all.begin(), all.end());  // CLI11 takes a vector from its end
+  try {
+    app.parse(all);
+  } catch (const CLI::ParseError& error) {
+    command.exit_code = app.exit(error, out, err);
+    return command;
+  }
+  if (print_config) {
+    out << app.config_to_str(true, true);
+    return command;
+  }
+  if (const Status status = validate(config); !status.ok()) {
+    err << "twostroke serve: " << status.message() << "\n";
+    command.exit_code = 2;
+    return command;
+  }
+  command.run = true;
+  return command;
+}
+
+}  // namespace twostroke

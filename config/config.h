@@ -1,0 +1,73 @@
+// ServeConfig: every setting of `twostroke serve`, typed and checked, with its default.
+//
+// Where a value comes from, first match wins:  --flag  >  TWOSTROKE_FLAG in the environment  >  the file of --config  >
+// the default here. Unknown flags and unknown keys of the file are fatal; unknown TWOSTROKE_ variables are not, since
+// Kubernetes puts TWOSTROKE_SERVICE_HOST and the like into every pod beside a service of that name.
+// --print-config prints all settings in force, in the file's own format (TOML), and ends.
+//
+// These are plain numbers and strings: the layers below have settings types of their own, which main fills from this
+// one.
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include "kernels/status.h"
+
+namespace twostroke {
+
+struct ServeConfig {
+  // Model and backend.
+  std::string model;              // GGUF file
+  std::string served_model_name;  // "": the file's name without .gguf
+  std::string chat_template;      // file with a Jinja template; "": the model's own
+  std::string backend = "cpu";    // cpu, sim, or the path of a plug-in (*.so)
+  std::string plugin_args;        // passed to a plug-in as it is
+  uint32_t threads = 0;           // compute threads; 0: one per processor
+  std::string isa = "auto";       // auto, avx2, scalar
+  std::string kv_dtype = "f16";   // f16, f32
+  uint64_t kv_memory_mb = 0;      // memory for KV blocks; 0: chosen from the machine's memory
+  uint32_t block_size = 16;       // positions in a KV block
+  uint32_t context_max = 0;       // tokens of one sequence; 0: the model's own limit
+
+  // Scheduling.
+  uint32_t max_step_tokens = 512;
+  uint32_t max_chunk_tokens = 0;  // of one prefill chunk; 0: all that a step may carry
+  uint32_t max_running = 64;
+  uint32_t max_waiting_requests = 1024;
+  uint64_t max_waiting_tokens = 1 << 20;
+  uint32_t max_overtakes = 64;
+  bool prefix_cache = true;
+
+  // Serving.
+  std::string host = "127.0.0.1";
+  uint16_t port = 8000;
+  uint32_t io_threads = 1;
+  uint32_t text_threads = 1;  // templates and tokenizing, apart from the I/O threads
+  uint32_t max_connections = 4096;
+  uint64_t max_body_bytes = 32 << 20;
+  uint32_t max_preparing_requests = 1024;  // requests in the text threads' hands at once
+  uint32_t max_pending_events = 65536;     // tokens that a slow client may leave unread before its request is cancelled
+  uint32_t sse_keep_alive_ms = 10'000;     // a comment on streams that are silent for so long; 0: never
+  uint32_t step_stall_ms = 60'000;         // a step that takes longer than this makes the server not ready
+  uint32_t drain_notice_ms = 5'000;        // after SIGTERM: not ready, but still accepting, so that routers notice
+  uint32_t drain_timeout_ms = 30'000;      // then: streams may finish for so long
+
+  std::string log_level = "info";   // debug, info, warn, error
+  std::string log_format = "text";  // text, json
+};
+
+// What parsing the command line came to.
+struct ServeCommand {
+  ServeConfig config;
+  bool run = false;   // false: --help or --print-config was printed to `out`, or an error to `err`
+  int exit_code = 0;  // when !run
+};
+
+// `arguments` are those behind "serve". `environment` is read through getenv-like lookups of TWOSTROKE_<NAME> for every
+// flag.
+ServeCommand parse_serve_command(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err);
+
+}  // namespace twostroke
