@@ -1,0 +1,56 @@
+#include "server/openai/api_error.h"
+
+#include "server/openai/json.h"
+
+namespace twostroke::openai {
+
+ApiError bad_field(std::string param, std::string message) {
+  return {.message = std::move(message), .param = std::move(param), .code = "invalid_value"};
+}
+
+ApiError to_api_error(const Status& status) {
+  ApiError error{.message = status.message()};
+  switch (status.code()) {
+    case StatusCode::kInvalidArgument:
+    case StatusCode::kUnsupported:
+      return error;
+    case StatusCode::kNotFound:
+      error.status = 404;
+      return error;
+    case StatusCode::kResourceExhausted:
+      error.status = 429;
+      error.type = "rate_limit_error";
+      error.code = "rate_limit_exceeded";
+      error.retry_after_s = 1;
+      return error;
+    case StatusCode::kUnavailable:
+      error.status = 503;
+      error.type = "server_error";
+      error.code = "unavailable";
+      error.retry_after_s = 1;
+      return error;
+    default:
+      error.status = 500;
+      error.type = "server_error";
+      error.code = "internal_error";
+      return error;
+  }
+}
+
+std::string error_json(const ApiError& error) {
+  Json body;
+  Json& fields = body["error"];
+  fields["message"] = error.message;
+  fields["type"] = error.type;
+  fields["param"] = error.param ? Json(*error.param) : Json();
+  fields["code"] = error.code ? Json(*error.code) : Json();
+  return to_text(body);
+}
+
+http::HttpResponse error_response(const ApiError& error) {
+  http::HttpResponse response{.status = error.status, .body = error_json(error)};
+  if (error.retry_after_s > 0) response.headers.emplace_back("Retry-After", std::to_string(error.retry_after_s));
+  return response;
+}
+
+}  // namespace twostroke::openai

@@ -1,0 +1,32 @@
+// ApiError: what a client did wrong or what went wrong for it, in the shape that OpenAI clients read.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "kernels/status.h"
+#include "server/http/message.h"
+
+namespace twostroke::openai {
+
+struct ApiError {
+  int status = 400;
+  std::string message;
+  std::string type = "invalid_request_error";
+  std::optional<std::string> param;  // the field at fault, when there is one
+  std::optional<std::string> code;   // "context_length_exceeded", "model_not_found", ...
+  int retry_after_s = 0;             // > 0: a Retry-After header
+};
+
+// 400, naming the field.
+ApiError bad_field(std::string param, std::string message);
+
+// The HTTP meaning of a Status from below: invalid 400, unsupported 400, not found 404, exhausted 429 with Retry-After,
+// unavailable 503 with Retry-After, everything else 500.
+ApiError to_api_error(const Status& status);
+
+// {"error": {"message", "type", "param", "code"}}: all four keys, always.
+std::string error_json(const ApiError& error);
+http::HttpResponse error_response(const ApiError& error);
+
+}  // namespace twostroke::openai

@@ -1,0 +1,135 @@
+#include "server/openai/field_reader.h"
+
+#include <cmath>
+#include <sstream>
+
+namespace twostroke::openai {
+namespace {
+
+std::string format_number(double value) {
+  std::ostringstream out;
+  out << value;
+  return out.str();
+}
+
+}  // namespace
+
+std::string json_type_name(const Json& value) {
+  switch (value.type()) {
+    case Json::value_t::null:
+      return "null";
+    case Json::value_t::object:
+      return "an object";
+    case Json::value_t::array:
+      return "an array";
+    case Json::value_t::string:
+      return "a string";
+    case Json::value_t::boolean:
+      return "a boolean";
+    default:
+      return "a number";
+  }
+}
+
+const Json* FieldReader::find(const char* name) const {
+  const auto found = object_.find(name);
+  return found == object_.end() || found->is_null() ? nullptr : &*found;
+}
+
+void FieldReader::fail(std::string param, std::string message) {
+  if (!error_) error_ = bad_field(std::move(param), std::move(message));
+}
+
+bool FieldReader::boolean(const char* name, bool fallback) {
+  const Json* value = find(name);
+  if (value == nullptr) return fallback;
+  if (!value->is_boolean()) {
+    fail(name, std::string("'") + name + "' must be true or false, not " + json_type_name(*value) + ".");
+    return fallback;
+  }
+  return value->get<bool>();
+}
+
+double FieldReader::number(const char* name, double fallback, double min, double max) {
+  const Json* value = find(name);
+  if (value == nullptr) return fallback;
+  if (!value->is_number()) {
+    fail(name, std::string("'") + name + "' must be a number, not " + json_type_name(*value) + ".");
+    return fallback;
+  }
+  const double number = value->get<double>();
+  if (!std::isfinite(number) || number < min || number > max) {
+    fail(name, std::string("'") + name + "' must be between " + format_number(min) + " and " + format_number(max) +
+                   ", not " + format_number(number) + ".");
+    return fallback;
+  }
+  return number;
+}
+
+std::optional<int64_t> FieldReader::integer(const char* name, int64_t min, int64_t max) {
+  const Json* value = find(name);
+  if (value == nullptr) return std::nullopt;
+  // A float without a fraction is an integer, as JavaScript clients may write it.
+  const bool whole = value->is_number_integer() || (value->is_number_float() && std::isfinite(value->get<double>()) &&
+                                                    std::trunc(value->get<double>()) == value->get<double>() &&
+                                                    std::abs(value->get<double>()) < 9e15);
+  if (!whole) {
+    fail(name, std::string("'") + name + "' must be an integer, not " + json_type_name(*value) + ".");
+    return std::nullopt;
+  }
+  const bool beyond = value->is_number_unsigned() && value->get<uint64_t>() > static_cast<uint64_t>(INT64_MAX);
+  const int64_t integer = beyond                     ? INT64_MAX
+                          : value->is_number_float() ? static_cast<int64_t>(value->get<double>())
+                                                     : value->get<int64_t>();
+  if (beyond || integer < min || integer > max) {
+    fail(name, std::string("'") + name + "' must be an integer between " + std::to_string(min) + " and " +
+                   std::to_string(max) + ", not " + value->dump() + ".");
+    return std::nullopt;
+  }
+  return integer;
+}
+
+std::optional<std::string> FieldReader::string(const char* name) {
+  const Json* value = find(name);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_string()) {
+    fail(name, std::string("'") + name + "' must be a string, not " + json_type_name(*value) + ".");
+    return std::nullopt;
+  }
+  return value->get<std::string>();
+}
+
+std::vector<std::string> FieldReader::strings(const char* name, size_t count_max, size_t bytes_max) {
+  const Json* value = find(name);
+  std::vector<std::string> strings;
+  if (value == nullptr) return strings;
+  if (value->is_string()) {
+    strings.push_back(value->get<std::string>());
+  } else if (value->is_array()) {
+    if (value->size() > count_max) {
+      fail(name, std::string("'") + name + "' may hold at most " + std::to_string(count_max) + " strings, not " +
+                     std::to_string(value->size()) + ".");
+      return {};
+    }
+    for (const Json& item : *value) {
+      if (!item.is_string()) {
+        fail(name, std::string("'") + name + "' must hold strings, not " + json_type_name(item) + ".");
+        return {};
+      }
+      strings.push_back(item.get<std::string>());
+    }
+  } else {
+    fail(name,
+         std::string("'") + name + "' must be a string or an array of strings, not " + json_type_name(*value) + ".");
+    return {};
+  }
+  for (const std::string& text : strings) {
+    if (text.empty() || text.size() > bytes_max) {
+      fail(name, std::string("Each string of '") + name + "' must have 1 to " + std::to_string(bytes_max) + " bytes.");
+      return {};
+    }
+  }
+  return strings;
+}
+
+}  // namespace twostroke::openai

@@ -1,0 +1,72 @@
+#include "server/openai/json.h"
+
+#include <algorithm>
+#include <cctype>
+
+namespace twostroke::openai {
+namespace {
+
+// The deepest nesting of brackets outside strings. Linear, without a stack.
+int nesting_depth(std::string_view text) {
+  int depth = 0;
+  int deepest = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\') {
+        ++i;
+      } else if (c == '"') {
+        in_string = false;
+      }
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '[' || c == '{') {
+      deepest = std::max(deepest, ++depth);
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+  return deepest;
+}
+
+bool is_json_content_type(std::string_view value) {
+  const std::string_view type = value.substr(0, value.find(';'));
+  std::string lower;
+  for (const char c : type) {
+    if (c != ' ' && c != '\t') lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  return lower == "application/json" || (lower.starts_with("application/") && lower.ends_with("+json"));
+}
+
+}  // namespace
+
+std::variant<Json, ApiError> parse_body(const http::HttpRequest& request) {
+  const std::string_view content_type = request.header("Content-Type");
+  if (!content_type.empty() && !is_json_content_type(content_type)) {
+    return ApiError{.message = "The Content-Type is '" + std::string(content_type.substr(0, 100)) +
+                               "': send a JSON body with Content-Type: application/json."};
+  }
+  if (request.body.empty()) return ApiError{.message = "The body is empty: send a JSON object."};
+  if (nesting_depth(request.body) > kJsonDepthMax) {
+    return ApiError{.message = "The JSON body is nested more than " + std::to_string(kJsonDepthMax) + " levels deep."};
+  }
+  Json json;
+  try {
+    json = Json::parse(request.body);
+  } catch (const Json::exception& error) {
+    // The library's message starts with its own error number in brackets, which tells a client nothing.
+    const std::string_view text = error.what();
+    const size_t bracket = text.find("] ");
+    return ApiError{.message = "The body is not valid JSON: " +
+                               std::string(bracket == std::string_view::npos ? text : text.substr(bracket + 2))};
+  }
+  if (!json.is_object()) return ApiError{.message = "The body must be a JSON object."};
+  return json;
+}
+
+std::string to_text(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+std::string json_string(std::string_view text) { return to_text(Json(std::string(text))); }
+
+}  // namespace twostroke::openai

@@ -1,0 +1,28 @@
+// The only place where JSON from clients is parsed. Order of keys is kept, since templates print it.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "server/openai/api_error.h"
+
+namespace twostroke::openai {
+
+using Json = nlohmann::ordered_json;
+
+// Arrays and objects in one another at most; deeper input is refused before it is parsed.
+constexpr int kJsonDepthMax = 128;
+
+// The object in a request's body, or the 400 that says why there is none (wrong Content-Type, not JSON, not an object,
+// nested too deeply, invalid UTF-8).
+std::variant<Json, ApiError> parse_body(const http::HttpRequest& request);
+
+// `text` as a JSON string with its quotes; bytes that are not UTF-8 become U+FFFD.
+std::string json_string(std::string_view text);
+
+// One line of JSON; bytes that are not UTF-8 become U+FFFD.
+std::string to_text(const Json& json);
+
+}  // namespace twostroke::openai
