@@ -1,0 +1,82 @@
+// EventQueue and RequestHub: a step's events on their way from the step thread to the coroutines that answer clients.
+//
+//   step thread --deliver(StepOutput)--> one post per step --> hub's strand --push--> EventQueue of each client
+//   --next()-->
+//
+// An EventQueue belongs to one exchange, which may have several engine requests (prompts of one call). It is bounded: a
+// client that reads slower than its tokens are made lets events gather here, where one next() takes them all at once
+// (so that they leave as one write); beyond the bound overflowed() is true, and the exchange cancels its requests.
+#pragma once
+
+#include <atomic>
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/strand.hpp>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "scheduler/engine.h"
+
+namespace twostroke::openai {
+
+// Thread-safety: push() and close() from any thread; next() from the executor given, one caller at a time.
+class EventQueue : public std::enable_shared_from_this<EventQueue> {
+ public:
+  EventQueue(boost::asio::any_io_executor executor, size_t events_max);
+
+  // Takes an event; beyond the bound tokens are dropped and overflowed() becomes true. Terminal events are always
+  // taken.
+  void push(Event&& event);
+  // Wakes next() for good: the client is gone.
+  void close();
+
+  // All events since the last call, waiting for the first one at most `timeout` (zero: for ever). Empty: the time is
+  // over, or close() was called.
+  boost::asio::awaitable<std::vector<Event>> next(std::chrono::milliseconds timeout);
+
+  bool closed() const;
+  bool overflowed() const;
+
+ private:
+  void wake();
+
+  const size_t events_max_;
+  mutable std::mutex mutex_;
+  std::vector<Event> events_;        // guarded by mutex_
+  bool wake_posted_ = false;         // guarded by mutex_
+  bool closed_ = false;              // guarded by mutex_
+  bool overflowed_ = false;          // guarded by mutex_
+  boost::asio::steady_timer timer_;  // executor only: its cancellation is the wake-up
+};
+
+// Which queue belongs to which request. Thread-safe.
+class RequestHub {
+ public:
+  // `observe` sees every step's output first (metrics); it runs on the hub's strand and must not throw.
+  RequestHub(boost::asio::io_context& io, std::function<void(const StepOutput&)> observe);
+
+  RequestId next_id() { return next_id_.fetch_add(1, std::memory_order_relaxed); }
+  void attach(RequestId request, std::shared_ptr<EventQueue> queue);
+  void detach(RequestId request);
+  size_t attached() const;
+
+  // The engine's sink: one post, in the order of the calls.
+  void deliver(StepOutput&& output);
+
+ private:
+  void dispatch(StepOutput& output);
+
+  boost::asio::strand<boost::asio::io_context::executor_type> strand_;
+  std::function<void(const StepOutput&)> observe_;
+  std::atomic<RequestId> next_id_{1};
+  mutable std::mutex mutex_;
+  std::unordered_map<RequestId, std::shared_ptr<EventQueue>> queues_;  // guarded by mutex_
+};
+
+}  // namespace twostroke::openai
