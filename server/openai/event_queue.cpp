@@ -8,21 +8,26 @@ namespace twostroke::openai {
 
 namespace asio = boost::asio;
 
-EventQueue::EventQueue(asio::any_io_executor executor, size_t events_max) : events_max_(events_max), timer_(executor) {}
+EventQueue::EventQueue(asio::any_io_executor executor, size_t events_max, std::function<void()> on_overflow)
+    : events_max_(events_max), on_overflow_(std::move(on_overflow)), timer_(executor) {}
 
 void EventQueue::push(Event&& event) {
+  bool first_overflow = false;
+  bool must_wake = false;
   {
     const std::lock_guard lock(mutex_);
     if (closed_) return;
     if (events_.size() >= events_max_ && event.kind == Event::Kind::kToken) {
+      first_overflow = !overflowed_;
       overflowed_ = true;
     } else {
       events_.push_back(std::move(event));
     }
-    if (wake_posted_) return;
+    must_wake = !wake_posted_;
     wake_posted_ = true;
   }
-  wake();
+  if (first_overflow) on_overflow_();
+  if (must_wake) wake();
 }
 
 void EventQueue::close() {

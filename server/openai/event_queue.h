@@ -47,6 +47,7 @@ class EventQueue : public std::enable_shared_from_this<EventQueue> {
   void wake();
 
   const size_t events_max_;
+  const std::function<void()> on_overflow_;
   mutable std::mutex mutex_;
   std::vector<Event> events_;        // guarded by mutex_
   bool wake_posted_ = false;         // guarded by mutex_

@@ -1,0 +1,42 @@
+// Service: what every endpoint shares. Built once by main, before the first request; everything in it outlives the
+// server.
+#pragma once
+
+#include <atomic>
+#include <boost/asio/thread_pool.hpp>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "scheduler/engine.h"
+#include "server/http/server.h"
+#include "server/openai/event_queue.h"
+#include "server/text/jinja/template.h"
+#include "server/text/tokenizer.h"
+
+namespace twostroke::openai {
+
+struct ServiceLimits {
+  size_t preparing_max = 1024;                   // requests being rendered and tokenized at once
+  size_t pending_events_max = 65536;             // tokens that a slow client may leave unread
+  std::chrono::milliseconds keep_alive{10'000};  // a comment on streams that are silent for so long; 0: never
+};
+
+struct Service {
+  const Tokenizer& tokenizer;
+  const jinja::Template* chat_template;  // nullptr: the model has none
+  Engine& engine;
+  RequestHub& hub;
+  boost::asio::thread_pool& text_pool;  // templates and tokenizing stay off the I/O threads
+  std::string model_name;
+  int64_t created = 0;  // seconds since 1970, of the model entry
+  ServiceLimits limits;
+  std::optional<int64_t> fixed_now = std::nullopt;  // seconds since 1970 for templates; none: the clock's
+  std::atomic<size_t> preparing{0};
+};
+
+// Registers POST /v1/chat/completions, POST /v1/completions, GET /v1/models and GET /v1/models/{id}.
+void add_routes(http::Router& router, Service& service);
+
+}  // namespace twostroke::openai
