@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 
 namespace twostroke::openai {
 namespace {
@@ -66,6 +67,10 @@ std::variant<Json, ApiError> parse_body(const http::HttpRequest& request) {
 }
 
 std::string to_text(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+std::string logprob_text(float logprob) {
+  return to_text(Json(std::isfinite(logprob) ? static_cast<double>(logprob) : -9999.0));
+}
 
 std::string json_string(std::string_view text) { return to_text(Json(std::string(text))); }
 

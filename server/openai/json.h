@@ -22,6 +22,9 @@ std::variant<Json, ApiError> parse_body(const http::HttpRequest& request);
 // `text` as a JSON string with its quotes; bytes that are not UTF-8 become U+FFFD.
 std::string json_string(std::string_view text);
 
+// A log-probability as a JSON number: JSON has no infinity, so that impossible tokens get -9999, as vLLM writes them.
+std::string logprob_text(float logprob);
+
 // One line of JSON; bytes that are not UTF-8 become U+FFFD.
 std::string to_text(const Json& json);
 

@@ -1,0 +1,96 @@
+#include "server/openai/answer.h"
+
+#include <random>
+
+#include "server/openai/json.h"
+
+namespace twostroke::openai {
+
+namespace asio = boost::asio;
+
+namespace {
+
+constexpr std::string_view kDone = "data: [DONE]\n\n";
+constexpr std::string_view kKeepAlive = ":\n\n";
+
+asio::awaitable<void> stream_answer(http::Exchange& exchange, Service& service, Generation& generation,
+                                    AnswerFormat& format, const GenerationOptions& options) {
+  http::HttpResponse head{.status = 200, .content_type = "text/event-stream"};
+  bool connected = co_await exchange.begin_stream(std::move(head));
+  std::string out;
+  format.begin(out);
+  while (connected) {
+    if (!out.empty()) connected = co_await exchange.write(std::move(out));
+    out.clear();
+    if (!connected) break;
+    const Batch batch = co_await generation.next(service.limits.keep_alive);
+    if (batch.gone) break;
+    for (const Piece& piece : batch.pieces) format.piece(piece, out);
+    if (batch.error) {
+      out += "data: " + error_json(*batch.error) + "\n\n";
+    } else if (batch.ended && options.include_usage) {
+      format.usage(generation.usage(), out);
+    }
+    if (batch.ended) {
+      out += kDone;
+      connected = co_await exchange.write(std::move(out));
+      if (connected) co_await exchange.end_stream();
+      co_return;
+    }
+    if (batch.pieces.empty()) out += kKeepAlive;
+  }
+  generation.abandon();
+}
+
+asio::awaitable<void> whole_answer(http::Exchange& exchange, Generation& generation, AnswerFormat& format) {
+  while (true) {
+    Batch batch = co_await generation.next(std::chrono::milliseconds(0));
+    if (batch.gone) co_return;
+    if (batch.error) {
+      co_await exchange.respond(error_response(*batch.error));
+      co_return;
+    }
+    for (Piece& piece : batch.pieces) format.collect(std::move(piece));
+    if (batch.ended) break;
+  }
+  http::HttpResponse response;
+  response.body = format.body(generation.usage());
+  co_await exchange.respond(std::move(response));
+}
+
+}  // namespace
+
+asio::awaitable<void> answer(http::Exchange& exchange, Service& service, Generation& generation, AnswerFormat& format,
+                             const GenerationOptions& options) {
+  exchange.on_disconnect([&generation] { generation.abandon(); });
+  if (options.stream) {
+    co_await stream_answer(exchange, service, generation, format, options);
+  } else {
+    co_await whole_answer(exchange, generation, format);
+  }
+  exchange.on_disconnect(nullptr);
+}
+
+std::string new_id(std::string_view prefix) {
+  static constexpr std::string_view kAlphabet = "0123456789abcdefghijklmnopqrstuvwxyz";
+  static thread_local std::mt19937_64 random{std::random_device{}()};
+  std::string id(prefix);
+  std::uniform_int_distribution<size_t> pick(0, kAlphabet.size() - 1);
+  for (int i = 0; i < 24; ++i) id += kAlphabet[pick(random)];
+  return id;
+}
+
+int64_t unix_seconds() {
+  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+std::string usage_json(const Usage& usage) {
+  return "{\"prompt_tokens\":" + std::to_string(usage.prompt_tokens) +
+         ",\"completion_tokens\":" + std::to_string(usage.completion_tokens) +
+         ",\"total_tokens\":" + std::to_string(usage.prompt_tokens + usage.completion_tokens) +
+         ",\"prompt_tokens_details\":{\"cached_tokens\":" + std::to_string(usage.cached_tokens) + "}}";
+}
+
+const char* finish_reason_text(FinishReason reason) { return reason == FinishReason::kStop ? "stop" : "length"; }
+
+}  // namespace twostroke::openai
