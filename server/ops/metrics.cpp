@@ -1,0 +1,252 @@
+#include "server/ops/metrics.h"
+
+#include <prometheus/counter.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+#include <prometheus/text_serializer.h>
+
+#include <chrono>
+
+namespace twostroke {
+namespace {
+
+using prometheus::Counter;
+using prometheus::Family;
+using prometheus::Gauge;
+using prometheus::Histogram;
+using prometheus::Labels;
+using prometheus::Registry;
+using Bounds = Histogram::BucketBoundaries;
+
+// Seconds. OpenTelemetry's GenAI conventions, with more bounds at both ends: a small model's token takes milliseconds,
+// and a first token behind a long queue takes many minutes.
+const Bounds kRequestSeconds = {.01,  .02,   .04,   .08,   .16,   .32,    .64,    1.28,   2.56,
+                                5.12, 10.24, 20.48, 40.96, 81.92, 163.84, 655.36, 2621.44};
+const Bounds kFirstTokenSeconds = {.001, .005, .01, .02, .04, .06, .08, .1, .25, .5,  .75,
+                                   1,    2.5,  5,   7.5, 10,  20,  40,  80, 160, 640, 2560};
+const Bounds kTokenSeconds = {.001, .0025, .005, .0075, .01, .015, .025, .05, .075, .1,
+                              .15,  .2,    .3,   .4,    .5,  .75,  1,    2.5, 10};
+const Bounds kStepSeconds = {.0005, .001, .0025, .005, .01, .025, .05, .075, .1, .15, .25, .5, 1, 2.5, 10};
+const Bounds kHttpSeconds = {.001, .005, .01, .05, .1, .5, 1, 5, 10, 60, 600};
+const Bounds kPowersOfTwo = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192};
+const Bounds kLengths = {1, 4, 16, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 131072};
+
+constexpr size_t kStepClasses = 3;
+const char* step_class_name(size_t step_class) {
+  static constexpr const char* kNames[kStepClasses] = {"prefill", "decode", "mixed"};
+  return kNames[step_class];
+}
+constexpr size_t kOutcomes = 3;
+const char* outcome_name(size_t outcome) {
+  static constexpr const char* kNames[kOutcomes] = {"finished", "cancelled", "failed"};
+  return kNames[outcome];
+}
+
+}  // namespace
+
+struct Metrics::Impl {
+  Registry registry;
+
+  Family<Counter>& counters(const char* name, const char* help) {
+    return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
+  }
+  Counter& counter(const char* name, const char* help) { return counters(name, help).Add({}); }
+  Family<Gauge>& gauges(const char* name, const char* help) {
+    return prometheus::BuildGauge().Name(name).Help(help).Register(registry);
+  }
+  Gauge& gauge(const char* name, const char* help) { return gauges(name, help).Add({}); }
+  Family<Histogram>& histograms(const char* name, const char* help) {
+    return prometheus::BuildHistogram().Name(name).Help(help).Register(registry);
+  }
+  Histogram& histogram(const char* name, const char* help, const Bounds& bounds) {
+    return histograms(name, help).Add({}, bounds);
+  }
+
+  // Work by phase.
+  Family<Counter>& prefill_tokens = counters("twostroke_prefill_tokens_total",
+                                             "Prompt tokens by source: computed, or found in the prefix cache. "
+                                             "Together they are the prompt tokens processed.");
+  Counter& prefill_computed = prefill_tokens.Add({{"source", "computed"}});
+  Counter& prefill_cached = prefill_tokens.Add({{"source", "cached"}});
+  Counter& decode_tokens = counter("twostroke_decode_tokens_total", "Tokens made by decode rows.");
+  Counter& output_tokens = counter("twostroke_output_tokens_total",
+                                   "Tokens made: by decode rows, and first tokens by the last prefill chunk.");
+  Counter& recomputed_tokens =
+      counter("twostroke_recomputed_tokens_total", "Tokens computed again after a preemption.");
+  Family<Counter>& context_tokens = counters("twostroke_attention_context_tokens_total",
+                                             "Cached positions that attention read, summed over tokens, by phase.");
+  Counter& context_prefill = context_tokens.Add({{"phase", "prefill"}});
+  Counter& context_decode = context_tokens.Add({{"phase", "decode"}});
+
+  // Steps.
+  Family<Histogram>& step_seconds = histograms("twostroke_step_duration_seconds",
+                                               "Wall time of a step, by class: prefill alone, decode alone, or mixed.");
+  Histogram* step_seconds_of[kStepClasses] = {};
+  Family<Histogram>& step_rows = histograms("twostroke_step_rows", "Rows of a step, by phase.");
+  Histogram& step_rows_prefill = step_rows.Add({{"phase", "prefill"}}, kPowersOfTwo);
+  Histogram& step_rows_decode = step_rows.Add({{"phase", "decode"}}, kPowersOfTwo);
+  Histogram& step_tokens =
+      histogram("twostroke_step_tokens", "Tokens of a step, prefill and decode together.", kPowersOfTwo);
+
+  // Latency.
+  Histogram& first_token_seconds =
+      histogram("twostroke_time_to_first_token_seconds", "From acceptance to the first token.", kFirstTokenSeconds);
+  Histogram& inter_token_seconds =
+      histogram("twostroke_inter_token_latency_seconds", "Each gap between two tokens of a sequence.", kTokenSeconds);
+  Histogram& output_token_seconds =
+      histogram("twostroke_time_per_output_token_seconds",
+                "Mean gap of a finished request: (end to end - time to first token) / (tokens of a sequence - 1).",
+                kTokenSeconds);
+  Histogram& request_seconds = histogram("twostroke_request_duration_seconds",
+                                         "From acceptance to the end of a finished request.", kRequestSeconds);
+  Histogram& queue_seconds =
+      histogram("twostroke_queue_time_seconds", "From acceptance to the first step that a request took part in.",
+                kFirstTokenSeconds);
+  Histogram& prompt_length =
+      histogram("twostroke_request_prompt_tokens", "Prompt tokens of a finished request.", kLengths);
+  Histogram& output_length = histogram("twostroke_request_output_tokens",
+                                       "Output tokens of a finished request, all its sequences together.", kLengths);
+
+  // Queue and memory.
+  Gauge& requests_waiting = gauge("twostroke_requests_waiting", "Requests that wait, preempted ones included.");
+  Gauge& requests_running = gauge("twostroke_requests_running", "Requests that hold KV blocks.");
+  Gauge& sequences_waiting = gauge("twostroke_sequences_waiting", "Sequences that wait.");
+  Gauge& sequences_running = gauge("twostroke_sequences_running", "Sequences that hold KV blocks.");
+  Gauge& waiting_prompt_tokens =
+      gauge("twostroke_waiting_prompt_tokens", "Prompt tokens of requests that have not started.");
+  Family<Gauge>& kv_blocks = gauges(
+      "twostroke_kv_blocks", "KV blocks by state: free, cached (reusable prefix, evictable) or referenced (in use).");
+  Gauge& kv_free = kv_blocks.Add({{"state", "free"}});
+  Gauge& kv_cached = kv_blocks.Add({{"state", "cached"}});
+  Gauge& kv_referenced = kv_blocks.Add({{"state", "referenced"}});
+  Counter& prefix_queries = counter("twostroke_prefix_cache_query_tokens_total",
+                                    "Prompt tokens looked up in the prefix cache, once per request.");
+  Counter& prefix_hits =
+      counter("twostroke_prefix_cache_hit_tokens_total", "Prompt tokens found in the prefix cache, once per request.");
+  Counter& preemptions =
+      counter("twostroke_preemptions_total", "Sequences that gave up their blocks to be computed again later.");
+
+  // Ends.
+  Family<Counter>& requests =
+      counters("twostroke_requests_total",
+               "Requests by how they ended: finished, cancelled, failed, or refused before they started.");
+  Counter* requests_of[kOutcomes] = {};
+  Counter& requests_refused = requests.Add({{"outcome", "refused"}});
+  Family<Counter>& refusals =
+      counters("twostroke_refusals_total", "Requests refused before they started, by HTTP status.");
+  Family<Counter>& finished = counters("twostroke_sequences_finished_total", "Sequences that finished, by reason.");
+  Counter& finished_stop = finished.Add({{"reason", "stop"}});
+  Counter& finished_length = finished.Add({{"reason", "length"}});
+
+  // The process.
+  Family<Counter>& http =
+      counters("twostroke_http_requests_total", "HTTP requests answered, by method, route and status.");
+  Family<Histogram>& http_seconds = histograms("twostroke_http_request_duration_seconds",
+                                               "From a request's arrival to the end of its answer, by route.");
+  Gauge& connections = gauge("twostroke_http_connections", "Open connections.");
+  Gauge& ready = gauge("twostroke_ready", "1 when the server takes requests, else 0.");
+  Gauge& start_time =
+      gauge("process_start_time_seconds", "Start time of the process since the Unix epoch, in seconds.");
+
+  explicit Impl(const MetricsLabels& labels) {
+    for (size_t i = 0; i < kStepClasses; ++i) {
+      step_seconds_of[i] = &step_seconds.Add({{"class", step_class_name(i)}}, kStepSeconds);
+    }
+    for (size_t i = 0; i < kOutcomes; ++i) requests_of[i] = &requests.Add({{"outcome", outcome_name(i)}});
+    gauges("twostroke_build_info", "Always 1; what runs is in the labels.")
+        .Add({{"version", labels.version},
+              {"model", labels.model},
+              {"backend", labels.backend},
+              {"block_size", std::to_string(labels.block_size)}})
+        .Set(1);
+    start_time.Set(static_cast<double>(std::chrono::duration_cast<std::chrono::milliseconds>(
+                                           std::chrono::system_clock::now().time_since_epoch())
+                                           .count()) /
+                   1000);
+  }
+
+  void observe_step(const StepOutput& output) {
+    const StepCounts& counts = output.counts;
+    prefill_computed.Increment(counts.prefill_tokens);
+    prefill_cached.Increment(counts.cached_tokens);
+    decode_tokens.Increment(counts.decode_rows);
+    output_tokens.Increment(counts.sampled_tokens);
+    recomputed_tokens.Increment(counts.recomputed_tokens);
+    context_prefill.Increment(static_cast<double>(counts.context_tokens_prefill));
+    context_decode.Increment(static_cast<double>(counts.context_tokens_decode));
+    step_seconds_of[static_cast<size_t>(output.step_class)]->Observe(to_seconds(output.duration_ns));
+    if (counts.prefill_rows > 0) step_rows_prefill.Observe(counts.prefill_rows);
+    if (counts.decode_rows > 0) step_rows_decode.Observe(counts.decode_rows);
+    step_tokens.Observe(counts.prefill_tokens + counts.recomputed_tokens + counts.decode_rows);
+    prefix_queries.Increment(counts.prefix_queries);
+    prefix_hits.Increment(counts.cached_tokens);
+    preemptions.Increment(counts.preemptions);
+  }
+
+  void observe_gauges(const SchedulerGauges& gauges) {
+    requests_waiting.Set(gauges.requests_waiting);
+    requests_running.Set(gauges.requests_running);
+    sequences_waiting.Set(gauges.sequences_waiting);
+    sequences_running.Set(gauges.sequences_running);
+    waiting_prompt_tokens.Set(static_cast<double>(gauges.waiting_prompt_tokens));
+    kv_free.Set(gauges.blocks_free);
+    kv_cached.Set(gauges.blocks_cached);
+    kv_referenced.Set(gauges.blocks_referenced);
+  }
+
+  void observe_end(const Event& event) {
+    requests_of[static_cast<size_t>(event.outcome)]->Increment();
+    const RequestSummary& summary = event.summary;
+    if (summary.first_scheduled >= 0) queue_seconds.Observe(to_seconds(summary.first_scheduled - summary.submitted));
+    if (summary.first_token >= 0) first_token_seconds.Observe(to_seconds(summary.first_token - summary.submitted));
+    if (event.outcome != Outcome::kFinished) return;
+    request_seconds.Observe(to_seconds(summary.ended - summary.submitted));
+    prompt_length.Observe(summary.prompt_tokens);
+    output_length.Observe(summary.output_tokens);
+    const double tokens = static_cast<double>(summary.output_tokens) / summary.sequences;
+    if (tokens > 1) output_token_seconds.Observe(to_seconds(summary.ended - summary.first_token) / (tokens - 1));
+  }
+};
+
+Metrics::Metrics(const MetricsLabels& labels) : impl_(std::make_unique<Impl>(labels)) {}
+Metrics::~Metrics() = default;
+
+void Metrics::observe(const StepOutput& output) {
+  if (output.stepped) impl_->observe_step(output);
+  impl_->observe_gauges(output.gauges);
+  for (const Event& event : output.events) {
+    switch (event.kind) {
+      case Event::Kind::kToken:
+        if (event.gap_ns >= 0) impl_->inter_token_seconds.Observe(to_seconds(event.gap_ns));
+        break;
+      case Event::Kind::kSequenceFinished:
+        (event.finish_reason == FinishReason::kStop ? impl_->finished_stop : impl_->finished_length).Increment();
+        break;
+      case Event::Kind::kEnded:
+        impl_->observe_end(event);
+        break;
+    }
+  }
+}
+
+void Metrics::observe_refusal(int http_status) {
+  impl_->requests_refused.Increment();
+  impl_->refusals.Add({{"code", std::to_string(http_status)}}).Increment();
+}
+
+void Metrics::observe_http(const std::string& method, const std::string& route, int status, double seconds) {
+  // Clients may invent methods; labels must stay few.
+  const bool known =
+      method == "GET" || method == "POST" || method == "HEAD" || method == "OPTIONS" || method == "DELETE";
+  impl_->http.Add({{"method", known ? method : "other"}, {"route", route}, {"code", std::to_string(status)}})
+      .Increment();
+  impl_->http_seconds.Add({{"route", route}}, kHttpSeconds).Observe(seconds);
+}
+
+void Metrics::set_connections(size_t open) { impl_->connections.Set(static_cast<double>(open)); }
+void Metrics::set_ready(bool ready) { impl_->ready.Set(ready ? 1 : 0); }
+
+std::string Metrics::text() const { return prometheus::TextSerializer().Serialize(impl_->registry.Collect()); }
+
+}  // namespace twostroke
