@@ -4,7 +4,9 @@
 
 #include <atomic>
 #include <boost/asio/thread_pool.hpp>
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,7 +32,8 @@ struct Service {
   RequestHub& hub;
   boost::asio::thread_pool& text_pool;  // templates and tokenizing stay off the I/O threads
   std::string model_name;
-  int64_t created = 0;  // seconds since 1970, of the model entry
+  std::function<void(int http_status)> on_refusal;  // a generation request was refused; for metrics
+  int64_t created = 0;                              // seconds since 1970, of the model entry
   ServiceLimits limits;
   std::optional<int64_t> fixed_now = std::nullopt;  // seconds since 1970 for templates; none: the clock's
   std::atomic<size_t> preparing{0};
