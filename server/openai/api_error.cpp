@@ -1,6 +1,6 @@
 #include "server/openai/api_error.h"
 
-#include "server/openai/json.h"
+#include "server/http/error_body.h"
 
 namespace twostroke::openai {
 
@@ -38,13 +38,7 @@ ApiError to_api_error(const Status& status) {
 }
 
 std::string error_json(const ApiError& error) {
-  Json body;
-  Json& fields = body["error"];
-  fields["message"] = error.message;
-  fields["type"] = error.type;
-  fields["param"] = error.param ? Json(*error.param) : Json();
-  fields["code"] = error.code ? Json(*error.code) : Json();
-  return to_text(body);
+  return http::error_body(error.message, error.type, error.param.value_or(""), error.code.value_or(""));
 }
 
 http::HttpResponse error_response(const ApiError& error) {

@@ -72,6 +72,4 @@ std::string logprob_text(float logprob) {
   return to_text(Json(std::isfinite(logprob) ? static_cast<double>(logprob) : -9999.0));
 }
 
-std::string json_string(std::string_view text) { return to_text(Json(std::string(text))); }
-
 }  // namespace twostroke::openai

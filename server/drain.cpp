@@ -1,0 +1,92 @@
+#include "server/drain.h"
+
+#include <spdlog/spdlog.h>
+
+#include <boost/asio/bind_executor.hpp>
+#include <csignal>
+
+namespace twostroke {
+
+namespace asio = boost::asio;
+using std::chrono::milliseconds;
+
+namespace {
+
+// How often the end of the last request is looked for while draining.
+constexpr milliseconds kWatchInterval{10};
+// What connections may still take to send their error events.
+constexpr milliseconds kFlushTimeout{2'000};
+
+}  // namespace
+
+Drain::Drain(asio::io_context& io, const Times& times, Health& health, http::HttpServer& server, std::function<void()> on_end)
+    : strand_(asio::make_strand(io)),
+      signals_(strand_, SIGTERM, SIGINT),
+      timer_(strand_),
+      times_(times),
+      health_(health),
+      server_(server),
+      on_end_(std::move(on_end)) {
+  wait_for_signal();
+}
+
+void Drain::wait_for_signal() {
+  signals_.async_wait([this](const boost::system::error_code& error, int signal) {
+    if (error) return;
+    if (draining_) {
+      spdlog::warn("second signal: ending now");
+      timer_.cancel();
+      finish();
+      return;
+    }
+    begin(signal);
+    wait_for_signal();
+  });
+}
+
+void Drain::begin(int signal) {
+  draining_ = true;
+  health_.draining();
+  const milliseconds notice = signal == SIGINT ? milliseconds(0) : times_.notice;
+  spdlog::info("draining: {} ms notice, then at most {} ms for {} requests under way", notice.count(), times_.timeout.count(),
+               server_.exchanges());
+  timer_.expires_after(notice);
+  timer_.async_wait([this](const boost::system::error_code& error) {
+    if (!error) refuse();
+  });
+}
+
+void Drain::refuse() {
+  if (Engine* engine = engine_.load()) engine->begin_drain();
+  deadline_ = std::chrono::steady_clock::now() + times_.timeout;
+  watch();
+}
+
+void Drain::watch() {
+  Engine* engine = engine_.load();
+  const bool time_is_up = std::chrono::steady_clock::now() >= deadline_;
+  const bool nothing_left = (engine == nullptr || engine->drained()) && server_.exchanges() == 0;
+  if (nothing_left || (time_is_up && stopped_)) {
+    on_end_();
+    return;
+  }
+  if (time_is_up) {
+    finish();
+    return;
+  }
+  timer_.expires_after(kWatchInterval);
+  timer_.async_wait([this](const boost::system::error_code& error) {
+    if (!error) watch();
+  });
+}
+
+void Drain::finish() {
+  if (stopped_) return;
+  stopped_ = true;
+  if (server_.exchanges() > 0) spdlog::warn("{} requests did not finish in time and get an error", server_.exchanges());
+  if (Engine* engine = engine_.load()) engine->stop();
+  deadline_ = std::chrono::steady_clock::now() + kFlushTimeout;
+  watch();
+}
+
+}  // namespace twostroke

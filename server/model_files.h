@@ -1,0 +1,28 @@
+// What the text side needs of a model file: tokenizer and chat template.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "backend/gguf.h"
+#include "kernels/status.h"
+#include "server/text/jinja/template.h"
+#include "server/text/tokenizer.h"
+
+namespace twostroke {
+
+struct ModelText {
+  std::unique_ptr<GgufFile> file;  // kept open: it owns the vocabulary's strings
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::optional<jinja::Template> chat_template;  // none: the model has none
+};
+
+// Opens the file and reads both. `template_path`: a file with a template that replaces the model's own; "" for none.
+// A model's own template that does not parse is an error, which says how to replace it.
+Result<ModelText> load_model_text(const std::string& model_path, const std::string& template_path);
+
+// A whole file of at most `bytes_max` bytes. Errors name the path.
+Result<std::string> read_file(const std::string& path, size_t bytes_max);
+
+}  // namespace twostroke

@@ -1,0 +1,146 @@
+#include "server/serve.h"
+
+#include <spdlog/spdlog.h>
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <filesystem>
+#include <thread>
+#include <vector>
+
+#include "server/backends.h"
+#include "server/drain.h"
+#include "server/http/server.h"
+#include "server/model_files.h"
+#include "server/openai/service.h"
+#include "server/ops/endpoints.h"
+#include "server/ops/health.h"
+#include "server/ops/logging.h"
+#include "server/ops/metrics.h"
+#include "server/version.h"
+
+namespace twostroke {
+
+namespace asio = boost::asio;
+using std::chrono::milliseconds;
+
+namespace {
+
+SchedulerLimits scheduler_limits(const ServeConfig& c) {
+  return {.max_step_tokens = c.max_step_tokens,
+          .max_running = c.max_running,
+          .max_chunk_tokens = c.max_chunk_tokens == 0 ? c.max_step_tokens : c.max_chunk_tokens,
+          .max_waiting_requests = c.max_waiting_requests,
+          .max_waiting_tokens = c.max_waiting_tokens,
+          .max_overtakes = c.max_overtakes,
+          .prefix_cache = c.prefix_cache};
+}
+
+http::HttpLimits http_limits(const ServeConfig& c) {
+  http::HttpLimits limits;
+  limits.connections_max = c.max_connections;
+  limits.body_bytes_max = c.max_body_bytes;
+  return limits;
+}
+
+std::string model_name(const ServeConfig& c) {
+  return c.served_model_name.empty() ? std::filesystem::path(c.model).stem().string() : c.served_model_name;
+}
+
+int fail(const Status& status) {
+  spdlog::error("{}", status.message());
+  return 1;
+}
+
+// Runs the I/O context's threads until it is stopped.
+class IoThreads {
+ public:
+  IoThreads(asio::io_context& io, uint32_t count) : io_(io), work_(asio::make_work_guard(io)) {
+    for (uint32_t i = 0; i < count; ++i) threads_.emplace_back([&io] { io.run(); });
+  }
+  ~IoThreads() {
+    io_.stop();
+    join();
+  }
+  // Until somebody stops the context.
+  void join() {
+    for (std::thread& thread : threads_) {
+      if (thread.joinable()) thread.join();
+    }
+  }
+
+ private:
+  asio::io_context& io_;
+  asio::executor_work_guard<asio::io_context::executor_type> work_;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace
+
+int serve(const ServeConfig& config) {
+  start_logging(config.log_level, config.log_format);
+  const std::string name = model_name(config);
+  spdlog::info("twostroke {} loads {}", kVersion, log_text(config.model));
+  Result<ModelText> text = load_model_text(config.model, config.chat_template);
+  if (!text.ok()) return fail(text.status());
+
+  asio::io_context io;
+  Health health(config.step_stall_ms * kMillisecondNs);
+  Metrics metrics({.version = kVersion, .model = name, .backend = config.backend, .block_size = static_cast<int32_t>(config.block_size)});
+  openai::ServiceSlot slot;
+  // Filled after the server exists, which needs the routes first.
+  http::HttpServer* server_pointer = nullptr;
+  http::Router router;
+  openai::add_routes(router, slot);
+  add_ops_routes(router, health, metrics, kVersion, [&] {
+    metrics.set_connections(server_pointer->connections());
+    metrics.set_ready(health.readiness().ok());
+  });
+  http::HttpServer server(io, http_limits(config), std::move(router), [&metrics](const http::AccessRecord& record) {
+    metrics.observe_http(record.method, record.route, record.status, record.seconds);
+    spdlog::debug("{} {} {} {:.3f}s {} id={}", record.method, record.route, record.status, record.seconds, record.remote,
+                  log_text(record.request_id));
+  });
+  server_pointer = &server;
+  // The port is taken before the model is loaded: a wrong address shows at once, and probes see "loading".
+  if (const Status status = server.listen(config.host, config.port); !status.ok()) return fail(status);
+
+  Drain drain(io, {milliseconds(config.drain_notice_ms), milliseconds(config.drain_timeout_ms)}, health, server, [&] {
+    server.stop();
+    io.stop();
+  });
+  asio::thread_pool text_pool(config.text_threads);
+  openai::RequestHub hub(io, [&metrics](const StepOutput& output) { metrics.observe(output); });
+  IoThreads io_threads(io, config.io_threads);
+
+  Result<std::unique_ptr<Backend>> backend = make_backend(config, *text->file, text->tokenizer->vocab_size());
+  if (!backend.ok()) return fail(backend.status());
+  const BackendInfo& info = (*backend)->info();
+  Engine engine(scheduler_limits(config), EngineLimits{}, **backend, [&hub](StepOutput&& output) { hub.deliver(std::move(output)); });
+  openai::Service service{
+      .tokenizer = *text->tokenizer,
+      .chat_template = text->chat_template ? &*text->chat_template : nullptr,
+      .engine = engine,
+      .hub = hub,
+      .text_pool = text_pool,
+      .model_name = name,
+      .on_refusal = [&metrics](int status) { metrics.observe_refusal(status); },
+      .created = openai::unix_seconds(),
+      .limits = {.preparing_max = config.max_preparing_requests,
+                 .pending_events_max = config.max_pending_events,
+                 .keep_alive = milliseconds(config.sse_keep_alive_ms)},
+  };
+  drain.set_engine(&engine);
+  slot.set(&service);
+  health.model_loaded(engine);
+  spdlog::info("{}: {} tokens of context, {} KV blocks of {} positions, steps of {} tokens", info.name, info.context_max,
+               info.block_count, info.block_size, engine.limits().max_step_tokens);
+  spdlog::info("ready: model '{}' on http://{}:{}/v1", log_text(name), config.host, server.port());
+  io_threads.join();
+  text_pool.join();
+  spdlog::info("ended");
+  return 0;
+}
+
+}  // namespace twostroke
