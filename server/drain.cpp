@@ -19,7 +19,8 @@ constexpr milliseconds kFlushTimeout{2'000};
 
 }  // namespace
 
-Drain::Drain(asio::io_context& io, const Times& times, Health& health, http::HttpServer& server, std::function<void()> on_end)
+Drain::Drain(asio::io_context& io, const Times& times, Health& health, http::HttpServer& server,
+             std::function<void()> on_end)
     : strand_(asio::make_strand(io)),
       signals_(strand_, SIGTERM, SIGINT),
       timer_(strand_),
@@ -48,8 +49,8 @@ void Drain::begin(int signal) {
   draining_ = true;
   health_.draining();
   const milliseconds notice = signal == SIGINT ? milliseconds(0) : times_.notice;
-  spdlog::info("draining: {} ms notice, then at most {} ms for {} requests under way", notice.count(), times_.timeout.count(),
-               server_.exchanges());
+  spdlog::info("draining: {} ms notice, then at most {} ms for {} requests under way", notice.count(),
+               times_.timeout.count(), server_.exchanges());
   timer_.expires_after(notice);
   timer_.async_wait([this](const boost::system::error_code& error) {
     if (!error) refuse();
@@ -67,6 +68,7 @@ void Drain::watch() {
   const bool time_is_up = std::chrono::steady_clock::now() >= deadline_;
   const bool nothing_left = (engine == nullptr || engine->drained()) && server_.exchanges() == 0;
   if (nothing_left || (time_is_up && stopped_)) {
+    signals_.cancel();
     on_end_();
     return;
   }

@@ -26,8 +26,8 @@ class Drain {
     std::chrono::milliseconds notice;
     std::chrono::milliseconds timeout;
   };
-  // Waits for SIGTERM and SIGINT from now on. SIGINT comes from a person, who gets no notice period. All references must
-  // outlive the I/O context's run. `on_end` runs once, at the very end.
+  // Waits for SIGTERM and SIGINT from now on. SIGINT comes from a person, who gets no notice period. All references
+  // must outlive the I/O context's run. `on_end` runs once, at the very end.
   Drain(boost::asio::io_context& io, const Times& times, Health& health, http::HttpServer& server,
         std::function<void()> on_end);
 
@@ -37,8 +37,8 @@ class Drain {
  private:
   void wait_for_signal();
   void begin(int signal);
-  void refuse();   // the notice period is over
-  void watch();    // until nothing is left or the time is up
+  void refuse();  // the notice period is over
+  void watch();   // until nothing is left or the time is up
   void finish();
 
   boost::asio::strand<boost::asio::io_context::executor_type> strand_;

@@ -20,7 +20,8 @@ Result<std::string> read_file(const std::string& path, size_t bytes_max) {
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (in.bad()) return invalid_argument("cannot read '" + path + "': is it a file?");
   text.resize(static_cast<size_t>(in.gcount()));
-  if (text.size() > bytes_max) return invalid_argument("'" + path + "' is larger than " + std::to_string(bytes_max) + " bytes");
+  if (text.size() > bytes_max)
+    return invalid_argument("'" + path + "' is larger than " + std::to_string(bytes_max) + " bytes");
   return text;
 }
 
@@ -46,7 +47,8 @@ Result<ModelText> load_model_text(const std::string& model_path, const std::stri
   if (source.empty()) return text;
   Result<jinja::Template> parsed = jinja::Template::parse(source);
   if (!parsed.ok()) {
-    return invalid_argument("the chat template" + (template_path.empty() ? " of the model" : " '" + template_path + "'") +
+    return invalid_argument("the chat template" +
+                            (template_path.empty() ? " of the model" : " '" + template_path + "'") +
                             " does not parse: " + parsed.status().message() +
                             (template_path.empty() ? "; give another with --chat-template FILE" : ""));
   }

@@ -53,17 +53,19 @@ int fail(const Status& status) {
   return 1;
 }
 
-// Runs the I/O context's threads until it is stopped.
+// The I/O context's threads. They run until release() was called and no work is left, so that every coroutine has ended
+// before what it refers to goes away.
 class IoThreads {
  public:
-  IoThreads(asio::io_context& io, uint32_t count) : io_(io), work_(asio::make_work_guard(io)) {
-    for (uint32_t i = 0; i < count; ++i) threads_.emplace_back([&io] { io.run(); });
-  }
+  explicit IoThreads(asio::io_context& io) : io_(io), work_(asio::make_work_guard(io)) {}
   ~IoThreads() {
-    io_.stop();
+    io_.stop();  // only a failed start still has work here
     join();
   }
-  // Until somebody stops the context.
+  void start(uint32_t count) {
+    for (uint32_t i = 0; i < count; ++i) threads_.emplace_back([this] { io_.run(); });
+  }
+  void release() { work_.reset(); }
   void join() {
     for (std::thread& thread : threads_) {
       if (thread.joinable()) thread.join();
@@ -87,7 +89,10 @@ int serve(const ServeConfig& config) {
 
   asio::io_context io;
   Health health(config.step_stall_ms * kMillisecondNs);
-  Metrics metrics({.version = kVersion, .model = name, .backend = config.backend, .block_size = static_cast<int32_t>(config.block_size)});
+  Metrics metrics({.version = kVersion,
+                   .model = name,
+                   .backend = config.backend,
+                   .block_size = static_cast<int32_t>(config.block_size)});
   openai::ServiceSlot slot;
   // Filled after the server exists, which needs the routes first.
   http::HttpServer* server_pointer = nullptr;
@@ -99,25 +104,27 @@ int serve(const ServeConfig& config) {
   });
   http::HttpServer server(io, http_limits(config), std::move(router), [&metrics](const http::AccessRecord& record) {
     metrics.observe_http(record.method, record.route, record.status, record.seconds);
-    spdlog::debug("{} {} {} {:.3f}s {} id={}", record.method, record.route, record.status, record.seconds, record.remote,
-                  log_text(record.request_id));
+    spdlog::debug("{} {} {} {:.3f}s {} id={}", record.method, record.route, record.status, record.seconds,
+                  record.remote, log_text(record.request_id));
   });
   server_pointer = &server;
   // The port is taken before the model is loaded: a wrong address shows at once, and probes see "loading".
   if (const Status status = server.listen(config.host, config.port); !status.ok()) return fail(status);
 
+  IoThreads io_threads(io);
   Drain drain(io, {milliseconds(config.drain_notice_ms), milliseconds(config.drain_timeout_ms)}, health, server, [&] {
     server.stop();
-    io.stop();
+    io_threads.release();
   });
   asio::thread_pool text_pool(config.text_threads);
   openai::RequestHub hub(io, [&metrics](const StepOutput& output) { metrics.observe(output); });
-  IoThreads io_threads(io, config.io_threads);
+  io_threads.start(config.io_threads);
 
   Result<std::unique_ptr<Backend>> backend = make_backend(config, *text->file, text->tokenizer->vocab_size());
   if (!backend.ok()) return fail(backend.status());
   const BackendInfo& info = (*backend)->info();
-  Engine engine(scheduler_limits(config), EngineLimits{}, **backend, [&hub](StepOutput&& output) { hub.deliver(std::move(output)); });
+  Engine engine(scheduler_limits(config), EngineLimits{}, **backend,
+                [&hub](StepOutput&& output) { hub.deliver(std::move(output)); });
   openai::Service service{
       .tokenizer = *text->tokenizer,
       .chat_template = text->chat_template ? &*text->chat_template : nullptr,
@@ -134,8 +141,8 @@ int serve(const ServeConfig& config) {
   drain.set_engine(&engine);
   slot.set(&service);
   health.model_loaded(engine);
-  spdlog::info("{}: {} tokens of context, {} KV blocks of {} positions, steps of {} tokens", info.name, info.context_max,
-               info.block_count, info.block_size, engine.limits().max_step_tokens);
+  spdlog::info("{}: {} tokens of context, {} KV blocks of {} positions, steps of {} tokens", info.name,
+               info.context_max, info.block_count, info.block_size, engine.limits().max_step_tokens);
   spdlog::info("ready: model '{}' on http://{}:{}/v1", log_text(name), config.host, server.port());
   io_threads.join();
   text_pool.join();

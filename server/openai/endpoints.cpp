@@ -120,9 +120,17 @@ asio::awaitable<void> get_model(Exchange& exchange, Service& service) {
 
 }  // namespace
 
-void add_routes(http::Router& router, Service& service) {
-  const auto add = [&](const char* method, const char* path, asio::awaitable<void> (*handler)(Exchange&, Service&)) {
-    router.add(method, path, [&service, handler](Exchange& exchange) { return handler(exchange, service); });
+void add_routes(http::Router& router, const ServiceSlot& slot) {
+  using Endpoint = asio::awaitable<void> (*)(Exchange&, Service&);
+  const auto add = [&](const char* method, const char* path, Endpoint endpoint) {
+    router.add(method, path, [&slot, endpoint](Exchange& exchange) -> asio::awaitable<void> {
+      if (Service* service = slot.get()) {
+        co_await endpoint(exchange, *service);
+        co_return;
+      }
+      HttpResponse response = error_response(to_api_error(unavailable("The model is loading: try again in a moment.")));
+      co_await exchange.respond(std::move(response));
+    });
   };
   add("POST", "/v1/chat/completions", chat_completions);
   add("POST", "/v1/completions", completions);

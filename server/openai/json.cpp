@@ -48,19 +48,23 @@ std::variant<Json, ApiError> parse_body(const http::HttpRequest& request) {
     return ApiError{.message = "The Content-Type is '" + std::string(content_type.substr(0, 100)) +
                                "': send a JSON body with Content-Type: application/json."};
   }
-  if (request.body.empty()) return ApiError{.message = "The body is empty: send a JSON object."};
-  if (nesting_depth(request.body) > kJsonDepthMax) {
+  return parse_object(request.body);
+}
+
+std::variant<Json, ApiError> parse_object(std::string_view text) {
+  if (text.empty()) return ApiError{.message = "The body is empty: send a JSON object."};
+  if (nesting_depth(text) > kJsonDepthMax) {
     return ApiError{.message = "The JSON body is nested more than " + std::to_string(kJsonDepthMax) + " levels deep."};
   }
   Json json;
   try {
-    json = Json::parse(request.body);
+    json = Json::parse(text);
   } catch (const Json::exception& error) {
     // The library's message starts with its own error number in brackets, which tells a client nothing.
-    const std::string_view text = error.what();
-    const size_t bracket = text.find("] ");
+    const std::string_view what = error.what();
+    const size_t bracket = what.find("] ");
     return ApiError{.message = "The body is not valid JSON: " +
-                               std::string(bracket == std::string_view::npos ? text : text.substr(bracket + 2))};
+                               std::string(bracket == std::string_view::npos ? what : what.substr(bracket + 2))};
   }
   if (!json.is_object()) return ApiError{.message = "The body must be a JSON object."};
   return json;

@@ -21,6 +21,9 @@ constexpr int kJsonDepthMax = 128;
 // nested too deeply, invalid UTF-8).
 std::variant<Json, ApiError> parse_body(const http::HttpRequest& request);
 
+// A text as a JSON object, with the same checks.
+std::variant<Json, ApiError> parse_object(std::string_view text);
+
 // A log-probability as a JSON number: JSON has no infinity, so that impossible tokens get -9999, as vLLM writes them.
 std::string logprob_text(float logprob);
 

@@ -39,7 +39,17 @@ struct Service {
   std::atomic<size_t> preparing{0};
 };
 
+// The service, once the model is loaded. Until then every endpoint answers 503 with Retry-After.
+class ServiceSlot {
+ public:
+  void set(Service* service) { service_.store(service, std::memory_order_release); }
+  Service* get() const { return service_.load(std::memory_order_acquire); }
+
+ private:
+  std::atomic<Service*> service_{nullptr};
+};
+
 // Registers POST /v1/chat/completions, POST /v1/completions, GET /v1/models and GET /v1/models/{id}.
-void add_routes(http::Router& router, Service& service);
+void add_routes(http::Router& router, const ServiceSlot& slot);
 
 }  // namespace twostroke::openai

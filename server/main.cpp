@@ -1,0 +1,51 @@
+// twostroke: the sub-commands.
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "config/config.h"
+#include "server/serve.h"
+#include "server/text_commands.h"
+#include "server/version.h"
+
+namespace {
+
+constexpr const char* kUsage =
+    "Serves language models over the OpenAI API, prefill and decode in every step.\n"
+    "\n"
+    "Usage: twostroke COMMAND [OPTIONS]\n"
+    "\n"
+    "Commands:\n"
+    "  serve      Serve a model:          twostroke serve --model model.gguf --port 8000\n"
+    "  tokenize   Print token ids:        twostroke tokenize --model model.gguf < text\n"
+    "  render     Render a chat template: twostroke render --template t.jinja --context c.json\n"
+    "\n"
+    "twostroke COMMAND --help explains each; twostroke --version prints the version.\n";
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string command = argc > 1 ? argv[1] : "";
+  const std::vector<std::string> arguments(argv + (argc > 1 ? 2 : 1), argv + argc);
+  if (command == "serve") {
+    const twostroke::ServeCommand parsed = twostroke::parse_serve_command(arguments, std::cout, std::cerr);
+    return parsed.run ? twostroke::serve(parsed.config) : parsed.exit_code;
+  }
+  if (command == "tokenize") return twostroke::tokenize_command(arguments, std::cin, std::cout, std::cerr);
+  if (command == "render") return twostroke::render_command(arguments, std::cout, std::cerr);
+  if (command == "--version") {
+    std::cout << "twostroke " << twostroke::kVersion << "\n";
+    return 0;
+  }
+  if (command == "--help" || command == "-h") {
+    std::cout << kUsage;
+    return 0;
+  }
+  if (command.empty()) {
+    std::cerr << kUsage;
+  } else {
+    std::cerr << "twostroke: there is no command '" << command
+              << "'. Commands: serve, tokenize, render; see twostroke --help.\n";
+  }
+  return 2;
+}
