@@ -28,9 +28,10 @@ namespace twostroke::openai {
 // Thread-safety: push() and close() from any thread; next() from the executor given, one caller at a time.
 class EventQueue : public std::enable_shared_from_this<EventQueue> {
  public:
-  EventQueue(boost::asio::any_io_executor executor, size_t events_max);
+  // `on_overflow` is called once, on the thread of the push that found the queue full.
+  EventQueue(boost::asio::any_io_executor executor, size_t events_max, std::function<void()> on_overflow);
 
-  // Takes an event; beyond the bound tokens are dropped and overflowed() becomes true. Terminal events are always
+  // Takes an event; beyond the bound tokens are dropped and overflowed() becomes true. Other events are always
   // taken.
   void push(Event&& event);
   // Wakes next() for good: the client is gone.
@@ -47,6 +48,7 @@ class EventQueue : public std::enable_shared_from_this<EventQueue> {
   void wake();
 
   const size_t events_max_;
+  const std::function<void()> on_overflow_;
   const std::function<void()> on_overflow_;
   mutable std::mutex mutex_;
   std::vector<Event> events_;        // guarded by mutex_
