@@ -49,7 +49,6 @@ class EventQueue : public std::enable_shared_from_this<EventQueue> {
 
   const size_t events_max_;
   const std::function<void()> on_overflow_;
-  const std::function<void()> on_overflow_;
   mutable std::mutex mutex_;
   std::vector<Event> events_;        // guarded by mutex_
   bool wake_posted_ = false;         // guarded by mutex_
