@@ -1,0 +1,255 @@
+// What clients send: read, checked, and refused with a message that names the first thing that is wrong.
+#include <gtest/gtest.h>
+
+#include "server/openai/chat_request.h"
+#include "server/openai/completion_request.h"
+#include "server/openai/json.h"
+
+namespace twostroke::openai {
+namespace {
+
+constexpr int32_t kVocab = 1000;
+
+Json chat_body(const std::string& more = "") {
+  return Json::parse(R"({"model": "m", "messages": [{"role": "user", "content": "hi"}])" +
+                     (more.empty() ? "" : ", " + more) + "}");
+}
+
+ChatRequest chat(const std::string& more) {
+  auto parsed = parse_chat_request(chat_body(more), kVocab);
+  const auto* error = std::get_if<ApiError>(&parsed);
+  EXPECT_EQ(error, nullptr) << more << ": " << (error == nullptr ? "" : error->message);
+  return error == nullptr ? std::get<ChatRequest>(parsed) : ChatRequest{};
+}
+
+// The field that the refusal names; "" when the request is accepted.
+std::string refused_chat(const Json& body) {
+  const auto parsed = parse_chat_request(body, kVocab);
+  const auto* error = std::get_if<ApiError>(&parsed);
+  if (error == nullptr) return "";
+  EXPECT_EQ(error->status, 400);
+  EXPECT_FALSE(error->message.empty());
+  return error->param.value_or("?");
+}
+std::string refused_chat(const std::string& more) { return refused_chat(chat_body(more)); }
+
+std::string refused_completion(const std::string& body) {
+  const auto parsed = parse_completion_request(Json::parse(body), kVocab);
+  const auto* error = std::get_if<ApiError>(&parsed);
+  return error == nullptr ? "" : error->param.value_or("?");
+}
+
+TEST(ChatRequest, ReadsEveryParameter) {
+  const ChatRequest request = chat(
+      R"("temperature": 0.5, "top_p": 0.9, "top_k": 40, "min_p": 0.05, "seed": -7, "max_tokens": 5, "stop": ["a", "b"], "n": 3,
+         "presence_penalty": -1, "frequency_penalty": 1.5, "repetition_penalty": 1.1, "logit_bias": {"12": -100, "7": 3.5},
+         "logprobs": true, "top_logprobs": 4, "ignore_eos": true, "stream": true, "stream_options": {"include_usage": true})");
+  const GenerationOptions& options = request.options;
+  EXPECT_FLOAT_EQ(options.sampling.temperature, 0.5F);
+  EXPECT_FLOAT_EQ(options.sampling.top_p, 0.9F);
+  EXPECT_EQ(options.sampling.top_k, 40);
+  EXPECT_FLOAT_EQ(options.sampling.min_p, 0.05F);
+  EXPECT_EQ(options.sampling.seed, static_cast<uint64_t>(-7));
+  EXPECT_FLOAT_EQ(options.sampling.presence_penalty, -1);
+  EXPECT_FLOAT_EQ(options.sampling.frequency_penalty, 1.5F);
+  EXPECT_FLOAT_EQ(options.sampling.repetition_penalty, 1.1F);
+  EXPECT_EQ(options.sampling.logit_bias, (std::vector<std::pair<TokenId, float>>{{7, 3.5F}, {12, -100.F}}));
+  EXPECT_EQ(options.sampling.logprobs, 4);
+  EXPECT_EQ(options.max_tokens, 5U);
+  EXPECT_EQ(options.stop, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(options.n, 3U);
+  EXPECT_TRUE(options.ignore_eos);
+  EXPECT_TRUE(options.stream);
+  EXPECT_TRUE(options.include_usage);
+}
+
+TEST(ChatRequest, NullMeansTheDefault) {
+  const ChatRequest request = chat(
+      R"("temperature": null, "top_p": null, "n": null, "stop": null, "seed": null, "max_tokens": null, "logit_bias": null,
+         "logprobs": null, "top_logprobs": null, "stream": null, "stream_options": null, "tools": null, "response_format": null)");
+  EXPECT_EQ(request.options.sampling.temperature, 1);
+  EXPECT_EQ(request.options.n, 1U);
+  EXPECT_FALSE(request.options.max_tokens.has_value());
+  EXPECT_EQ(request.options.sampling.logprobs, -1);
+}
+
+TEST(ChatRequest, PrefersMaxCompletionTokens) {
+  EXPECT_EQ(chat(R"("max_tokens": 5, "max_completion_tokens": 9)").options.max_tokens, 9U);
+}
+
+TEST(ChatRequest, DrawsASeedWhenThereIsNone) {
+  EXPECT_NE(chat("").options.sampling.seed, chat("").options.sampling.seed);
+}
+
+TEST(ChatRequest, TakesTheLastOfTwoKeysForTheSameToken) {
+  const auto bias = chat(R"("logit_bias": {"7": 1, "07": 2})").options.sampling.logit_bias;
+  ASSERT_EQ(bias.size(), 1U);
+  EXPECT_EQ(bias[0], (std::pair<TokenId, float>{7, 2.F}));
+}
+
+TEST(ChatRequest, IgnoresUnknownAndHarmlessFields) {
+  chat(R"("user": "u", "metadata": {"a": "b"}, "store": false, "x_unknown": [1, 2], "tools": [], "tool_choice": "none",
+          "response_format": {"type": "text"}, "best_of": 1, "min_tokens": 0)");
+}
+
+TEST(ChatRequest, RefusesEachWrongValueByName) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"("temperature": 2.5)", "temperature"},
+      {R"("temperature": -0.1)", "temperature"},
+      {R"("temperature": "hot")", "temperature"},
+      {R"("temperature": 1e400)", "temperature"},
+      {R"("top_p": 1.01)", "top_p"},
+      {R"("top_k": 1.5)", "top_k"},
+      {R"("top_k": -2)", "top_k"},
+      {R"("min_p": -1)", "min_p"},
+      {R"("presence_penalty": 3)", "presence_penalty"},
+      {R"("frequency_penalty": -3)", "frequency_penalty"},
+      {R"("repetition_penalty": 0)", "repetition_penalty"},
+      {R"("seed": 1.5)", "seed"},
+      {R"("seed": 18446744073709551615)", "seed"},
+      {R"("n": 0)", "n"},
+      {R"("n": 129)", "n"},
+      {R"("n": 1e30)", "n"},
+      {R"("stop": ["a", "b", "c", "d", "e"])", "stop"},
+      {R"("stop": "")", "stop"},
+      {R"("stop": [1])", "stop"},
+      {R"("stop": {})", "stop"},
+      {R"("max_tokens": 0)", "max_tokens"},
+      {R"("max_tokens": -5)", "max_tokens"},
+      {R"("max_completion_tokens": "ten")", "max_completion_tokens"},
+      {R"("logit_bias": {"1000": 1})", "logit_bias"},
+      {R"("logit_bias": {"-1": 1})", "logit_bias"},
+      {R"("logit_bias": {"x": 1})", "logit_bias"},
+      {R"("logit_bias": {"1": 101})", "logit_bias"},
+      {R"("logit_bias": [1])", "logit_bias"},
+      {R"("logprobs": 3)", "logprobs"},
+      {R"("top_logprobs": 3)", "top_logprobs"},
+      {R"("logprobs": true, "top_logprobs": 21)", "top_logprobs"},
+      {R"("stream": "yes")", "stream"},
+      {R"("stream_options": {"include_usage": true})", "stream_options"},
+      {R"("stream": true, "stream_options": {"include_usage": 1})", "stream_options.include_usage"},
+      {R"("chat_template_kwargs": {"messages": []})", "chat_template_kwargs"},
+      {R"("chat_template_kwargs": 1)", "chat_template_kwargs"},
+      {R"("model": 7)", "model"},
+  };
+  for (const auto& [fields, name] : cases) EXPECT_EQ(refused_chat(fields), name) << fields;
+}
+
+TEST(ChatRequest, RefusesWhatItCannotDoByName) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"("tools": [{"type": "function"}])", "tools"},
+      {R"("tool_choice": "auto")", "tool_choice"},
+      {R"("response_format": {"type": "json_object"})", "response_format"},
+      {R"("min_tokens": 5)", "min_tokens"},
+      {R"("bad_words": ["x"])", "bad_words"},
+      {R"("structured_outputs": {"regex": "a"})", "structured_outputs"},
+      {R"("functions": [{}])", "functions"},
+      {R"("best_of": 3)", "best_of"},
+      {R"("chat_template": "x")", "chat_template"},
+      {R"("echo": true)", "echo"},
+      {R"("modalities": ["text", "audio"])", "modalities"},
+  };
+  for (const auto& [fields, name] : cases) EXPECT_EQ(refused_chat(fields), name) << fields;
+}
+
+TEST(ChatRequest, RefusesWrongMessagesByPlace) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"({})", "messages"},
+      {R"({"messages": []})", "messages"},
+      {R"({"messages": "hi"})", "messages"},
+      {R"({"messages": [7]})", "messages[0]"},
+      {R"({"messages": [{"content": "hi"}]})", "messages[0].role"},
+      {R"({"messages": [{"role": "king", "content": "hi"}]})", "messages[0].role"},
+      {R"({"messages": [{"role": "user"}]})", "messages[0].content"},
+      {R"({"messages": [{"role": "user", "content": null}]})", "messages[0].content"},
+      {R"({"messages": [{"role": "user", "content": 5}]})", "messages[0].content"},
+      {R"({"messages": [{"role": "user", "content": "a"}, {"role": "user", "content": [{"type": "image_url"}]}]})",
+       "messages[1].content[0]"},
+      {R"({"messages": [{"role": "user", "content": [{"type": "text", "text": 1}]}]})", "messages[0].content[0].text"},
+      {R"({"messages": [{"role": "user", "content": ["a"]}]})", "messages[0].content[0]"},
+  };
+  for (const auto& [body, name] : cases) EXPECT_EQ(refused_chat(Json::parse(body)), name) << body;
+}
+
+TEST(ChatRequest, JoinsTextParts) {
+  const auto parsed = parse_chat_request(
+      Json::parse(
+          R"({"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}]})"),
+      kVocab);
+  EXPECT_EQ(std::get<ChatRequest>(parsed).messages[0]["content"], "a\nb");
+}
+
+TEST(ChatRequest, ParsesArgumentsOfToolCallsInTheHistory) {
+  const auto parsed =
+      parse_chat_request(Json::parse(R"({"messages": [{"role": "user", "content": "x"}, {"role": "assistant",
+      "content": null, "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{\"b\":1,\"a\":2}"}}]}]})"),
+                         kVocab);
+  const Json arguments = std::get<ChatRequest>(parsed).messages[1]["tool_calls"][0]["function"]["arguments"];
+  EXPECT_EQ(arguments.dump(), R"({"b":1,"a":2})");
+}
+
+TEST(CompletionRequest, ReadsEachShapeOfPrompt) {
+  const auto prompts = [](const std::string& prompt) {
+    return std::get<CompletionRequest>(parse_completion_request(Json::parse(R"({"prompt": )" + prompt + "}"), kVocab))
+        .prompts;
+  };
+  EXPECT_EQ(prompts(R"("a")").size(), 1U);
+  EXPECT_EQ(prompts(R"(["a", "b"])").size(), 2U);
+  EXPECT_EQ(std::get<std::vector<TokenId>>(prompts("[1, 2, 3]").at(0)), (std::vector<TokenId>{1, 2, 3}));
+  EXPECT_EQ(std::get<std::vector<TokenId>>(prompts("[[1], [2, 3]]").at(1)), (std::vector<TokenId>{2, 3}));
+}
+
+TEST(CompletionRequest, RefusesEachWrongValueByName) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"({})", "prompt"},
+      {R"({"prompt": []})", "prompt"},
+      {R"({"prompt": [[]]})", "prompt"},
+      {R"({"prompt": [-1]})", "prompt"},
+      {R"({"prompt": [1000]})", "prompt"},
+      {R"({"prompt": [99999999999999999999]})", "prompt"},
+      {R"({"prompt": [1, "a"]})", "prompt"},
+      {R"({"prompt": {"a": 1}})", "prompt"},
+      {R"({"prompt": "a", "logprobs": 6})", "logprobs"},
+      {R"({"prompt": "a", "logprobs": true})", "logprobs"},
+      {R"({"prompt": "a", "echo": true})", "echo"},
+      {R"({"prompt": "a", "suffix": "b"})", "suffix"},
+      {R"({"prompt": ["a", "b"], "n": 100})", "n"},
+  };
+  for (const auto& [body, name] : cases) EXPECT_EQ(refused_completion(body), name) << body;
+}
+
+TEST(Json, RefusesBodiesThatAreNotAnObject) {
+  const auto message = [](std::string content_type, std::string body) {
+    http::HttpRequest request;
+    request.headers = {{"Content-Type", std::move(content_type)}};
+    request.body = std::move(body);
+    const auto parsed = parse_body(request);
+    const auto* error = std::get_if<ApiError>(&parsed);
+    return error == nullptr ? "" : error->message;
+  };
+  EXPECT_EQ(message("application/json; charset=utf-8", "{}"), "");
+  EXPECT_NE(message("text/plain", "{}"), "");
+  EXPECT_NE(message("application/json", ""), "");
+  EXPECT_NE(message("application/json", "[1]"), "");
+  EXPECT_NE(message("application/json", "{\"a\": }"), "");
+  EXPECT_NE(message("application/json", "{\"a\": \"\xff\"}"), "");
+}
+
+TEST(Json, RefusesDeepNestingBeforeParsingIt) {
+  const std::string deep = "{\"a\":" + std::string(100'000, '[') + std::string(100'000, ']') + "}";
+  const auto parsed = parse_object(deep);
+  ASSERT_TRUE(std::holds_alternative<ApiError>(parsed));
+  EXPECT_NE(std::get<ApiError>(parsed).message.find("nested"), std::string::npos);
+  EXPECT_TRUE(std::holds_alternative<Json>(parse_object("{\"a\": \"" + std::string(1000, '[') + "\"}")));
+}
+
+TEST(ApiError, AlwaysHasItsFourKeys) {
+  const Json bare = Json::parse(error_json({.message = "no"}));
+  EXPECT_EQ(bare.dump(), R"({"error":{"message":"no","type":"invalid_request_error","param":null,"code":null}})");
+  const http::HttpResponse busy = error_response(to_api_error(resource_exhausted("later")));
+  EXPECT_EQ(busy.status, 429);
+  EXPECT_EQ(busy.headers.at(0), (std::pair<std::string, std::string>{"Retry-After", "1"}));
+}
+
+}  // namespace
+}  // namespace twostroke::openai
