@@ -76,6 +76,7 @@ Status Scheduler::Impl::submit(Request&& request, TimeNs now) {
   live.output_max = std::min(live.request.max_tokens, length_max_ - live.prompt_count());
   live.unfinished = live.request.n;
   live.summary.submitted = now;
+  live.summary.sequences = live.request.n;
   live.summary.prompt_tokens = live.prompt_count();
   live.sequences = std::vector<Sequence>(live.request.n);
   for (uint32_t i = 0; i < live.request.n; ++i) {
