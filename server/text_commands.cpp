@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "server/model_files.h"
+#include "server/openai/answer.h"
 #include "server/openai/json.h"
 
 namespace twostroke {
