@@ -1,0 +1,120 @@
+"""The program's own words: sub-commands, settings and their precedence, and how wrong ones are refused."""
+
+import json
+import os
+import subprocess
+
+import pytest
+
+from conftest import BINARY, MODEL
+
+
+def run(*arguments, text=None, env=None):
+    return subprocess.run(
+        [BINARY, *map(str, arguments)], input=text, capture_output=True, text=True, env={**os.environ, **(env or {})}
+    )
+
+
+def setting(name, *arguments, env=None):
+    """The value of a setting that --print-config shows."""
+    printed = run("serve", "--model", "m.gguf", "--print-config", *arguments, env=env)
+    assert printed.returncode == 0, printed.stderr
+    values = dict(line.split("=", 1) for line in printed.stdout.splitlines() if "=" in line and not line.startswith("#"))
+    return values[name]
+
+
+@pytest.fixture
+def config_file(tmp_path):
+    path = tmp_path / "settings.toml"
+    path.write_text("max-running = 7\nprefix-cache = false\n")
+    return path
+
+
+def test_flag_beats_environment_beats_file_beats_default(config_file):
+    env = {"TWOSTROKE_MAX_RUNNING": "9"}
+    assert setting("max-running") == "64"
+    assert setting("max-running", "--config", config_file) == "7"
+    assert setting("max-running", "--config", config_file, env=env) == "9"
+    assert setting("max-running", "--config", config_file, "--max-running", "11", env=env) == "11"
+    assert setting("prefix-cache", "--config", config_file) == "false"
+    assert setting("prefix-cache", "--config", config_file, "--prefix-cache") == "true"
+    assert setting("max-running", env={"TWOSTROKE_CONFIG": str(config_file)}) == "7"
+
+
+def test_the_printed_settings_are_a_settings_file(tmp_path, config_file):
+    printed = run("serve", "--model", "m.gguf", "--config", config_file, "--print-config").stdout
+    path = tmp_path / "printed.toml"
+    path.write_text(printed)
+    again = run("serve", "--config", path, "--print-config")
+    assert again.returncode == 0 and again.stdout == printed
+
+
+@pytest.mark.parametrize(
+    "arguments, word",
+    [
+        (["serve"], "--model"),
+        (["serve", "--model", "m", "--unknown"], "--unknown"),
+        (["serve", "--model", "m", "--max-running", "0"], "--max-running"),
+        (["serve", "--model", "m", "--max-running", "many"], "--max-running"),
+        (["serve", "--model", "m", "--port", "70000"], "--port"),
+        (["serve", "--model", "m", "--backend", "gpu"], "gpu"),
+        (["serve", "--model", "m", "--config", "/nowhere.toml"], "/nowhere.toml"),
+        (["serve", "--model", "/nowhere.gguf"], "/nowhere.gguf"),
+        (["serve", "--model", __file__], "GGUF"),
+        (["sing"], "sing"),
+        ([], "Usage"),
+        (["tokenize"], "--model"),
+        (["render", "--template", "/nowhere", "--context", "/nowhere"], "/nowhere"),
+    ],
+)
+def test_wrong_arguments_end_with_a_message_that_names_them(arguments, word):
+    result = run(*arguments)
+    assert result.returncode not in (0, -6, -11)
+    assert word in result.stderr
+    assert len(result.stderr.strip().splitlines()) <= 15
+
+
+def test_an_unknown_key_of_the_file_is_fatal(tmp_path):
+    path = tmp_path / "wrong.toml"
+    path.write_text("max-runing = 3\n")
+    result = run("serve", "--model", "m.gguf", "--config", path)
+    assert result.returncode != 0 and "max-runing" in result.stderr
+
+
+def test_help_explains_every_command():
+    for command in ("serve", "tokenize", "render"):
+        result = run(command, "--help")
+        assert result.returncode == 0 and "--" in result.stdout
+    assert "serve" in run("--help").stdout
+
+
+def test_a_taken_port_is_a_clear_error(server):
+    port = server.url.rsplit(":", 1)[1]
+    result = run("serve", "--model", MODEL, "--port", port)
+    assert result.returncode == 1 and port in result.stderr
+
+
+def test_tokenize_reads_text_exactly_as_it_is():
+    if not MODEL.exists():
+        pytest.skip(f"the model is not there: {MODEL}")
+    ids = run("tokenize", "--model", MODEL, text="Hello world").stdout
+    assert ids == "19556 905\n"
+    with_line_end = run("tokenize", "--model", MODEL, text="Hello world\n").stdout
+    assert with_line_end.startswith("19556 905 ") and with_line_end != ids
+    plain = run("tokenize", "--model", MODEL, text="<|im_end|>").stdout.split()
+    special = run("tokenize", "--model", MODEL, "--parse-special", text="<|im_end|>").stdout.split()
+    assert len(plain) > 1 and special == ["2"]
+    assert run("tokenize", "--model", MODEL, text="").stdout == "\n"
+
+
+def test_render_prints_the_prompt_and_nothing_else(tmp_path):
+    template, context = tmp_path / "t.jinja", tmp_path / "c.json"
+    template.write_text("{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}{{ strftime_now('%Y-%m-%d') }}")
+    context.write_text(json.dumps({"messages": [{"role": "user", "content": "hé"}]}))
+    result = run("render", "--template", template, "--context", context, env={"TWOSTROKE_NOW": "2026-07-01T12:00"})
+    assert (result.returncode, result.stdout) == (0, "[user]hé2026-07-01")
+    template.write_text("{{ raise_exception('only users') }}")
+    result = run("render", "--template", template, "--context", context)
+    assert result.returncode == 1 and result.stdout == "" and "only users" in result.stderr
+    template.write_text("{% if %}")
+    assert run("render", "--template", template, "--context", context).returncode == 1
