@@ -28,7 +28,8 @@ void declare(CLI::App& app, ServeConfig& c) {
       ->check(Range(0u, 1u << 24));
 
   auto* backend = group("Backend");
-  backend->add_option("--backend", c.backend, "cpu, sim (a simulation: no weights), or the path of a plug-in (*.so)");
+  backend->add_option("--backend", c.backend,
+                      "cpu, sim (no weights: makes up tokens at once), or a path of a plug-in (*.so)");
   backend->add_option("--plugin-args", c.plugin_args, "Text passed to the plug-in as it is");
   backend->add_option("--threads", c.threads, "Compute threads; 0: one per processor")->check(Range(0u, 1024u));
   backend->add_option("--isa", c.isa, "Kernels of the cpu backend")->check(IsMember({"auto", "avx2", "scalar"}));

@@ -51,11 +51,57 @@ Result<std::unique_ptr<Backend>> make_cpu(const ServeConfig& config) {
   return std::unique_ptr<Backend>(std::move(*backend));
 }
 
+// The model's context from any architecture's key; a file of a vocabulary alone has none.
+constexpr uint64_t kSimContext = 8192;
+
+Result<std::unique_ptr<Backend>> make_sim(const ServeConfig& config, const GgufFile& file, int32_t vocab_size) {
+  uint64_t context = config.context_max;
+  if (context == 0) {
+    const Result<std::string_view> architecture = file.get_string_or("general.architecture", "");
+    if (!architecture.ok()) return architecture.status();
+    const Result<uint64_t> length = file.get_u64_or(std::string(*architecture) + ".context_length", kSimContext);
+    if (!length.ok()) return length.status();
+    context = std::clamp<uint64_t>(*length, 1, kSimContext);
+  }
+  SimOptions options;
+  options.kv_check = KvCheck::kOff;
+  options.info = {
+      .name = "sim",
+      .vocab_size = vocab_size,
+      .context_max = static_cast<int32_t>(context),
+      .block_size = static_cast<int32_t>(config.block_size),
+      .block_count = static_cast<int32_t>(config.max_running * ((context + config.block_size - 1) / config.block_size)),
+      .step_tokens_max = static_cast<int32_t>(config.max_step_tokens),
+      .step_rows_max = static_cast<int32_t>(std::min(config.max_running, config.max_step_tokens))};
+  Result<std::unique_ptr<SimBackend>> backend = SimBackend::create(std::move(options));
+  if (!backend.ok()) return backend.status();
+  return std::unique_ptr<Backend>(std::move(*backend));
+}
+
+Result<std::unique_ptr<Backend>> make_plugin(const ServeConfig& config, int32_t vocab_size) {
+  PluginOptions options;
+  options.model_path = config.model;
+  options.plugin_args = config.plugin_args;
+  options.kv_bytes = config.kv_memory_mb << 20;
+  options.block_size = config.block_size;
+  options.context_max = config.context_max;
+  options.step_tokens_max = config.max_step_tokens;
+  options.step_rows_max = std::min(config.max_running, config.max_step_tokens);
+  Result<std::unique_ptr<Backend>> backend = load_plugin(config.backend, options);
+  if (backend.ok() && (*backend)->info().vocab_size > vocab_size) {
+    return invalid_argument("the plug-in '" + config.backend + "' has a vocabulary of " +
+                            std::to_string((*backend)->info().vocab_size) + " tokens, more than the " +
+                            std::to_string(vocab_size) + " of the model file: do they belong together?");
+  }
+  return backend;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Backend>> make_backend(const ServeConfig& config, const GgufFile& file, int32_t vocab_size) {
   if (config.backend == "cpu") return make_cpu(config);
-  return unsupported("later");
+  if (config.backend == "sim") return make_sim(config, file, vocab_size);
+  return make_plugin(config, vocab_size);
 }
 
 }  // namespace twostroke

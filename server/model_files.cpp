@@ -52,6 +52,7 @@ Result<ModelText> load_model_text(const std::string& model_path, const std::stri
                             " does not parse: " + parsed.status().message() +
                             (template_path.empty() ? "; give another with --chat-template FILE" : ""));
   }
+  text.template_knows_developer = source.find("developer") != std::string::npos;
   text.chat_template.emplace(std::move(*parsed));
   return text;
 }

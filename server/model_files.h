@@ -16,6 +16,7 @@ struct ModelText {
   std::unique_ptr<GgufFile> file;  // kept open: it owns the vocabulary's strings
   std::unique_ptr<Tokenizer> tokenizer;
   std::optional<jinja::Template> chat_template;  // none: the model has none
+  bool template_knows_developer = false;         // its source mentions the role
 };
 
 // Opens the file and reads both. `template_path`: a file with a template that replaces the model's own; "" for none.

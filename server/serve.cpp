@@ -129,6 +129,7 @@ int serve(const ServeConfig& config) {
   openai::Service service{
       .tokenizer = *text->tokenizer,
       .chat_template = text->chat_template ? &*text->chat_template : nullptr,
+      .template_knows_developer = text->template_knows_developer,
       .engine = engine,
       .hub = hub,
       .text_pool = text_pool,

@@ -1,7 +1,6 @@
 #include "server/text_commands.h"
 
 #include <CLI/CLI.hpp>
-#include <chrono>
 #include <cstdlib>
 #include <iostream>
 #include <iterator>
@@ -34,20 +33,13 @@ int fail(std::ostream& err, const std::string& message) {
   return 1;
 }
 
-// Seconds since 1970 of TWOSTROKE_NOW, taken as UTC; none when it is not set; an error when it cannot be read.
-Result<std::optional<int64_t>> fixed_now() {
+// What strftime_now sees: TWOSTROKE_NOW, or the clock's UTC.
+Result<jinja::CivilTime> render_time() {
   const char* text = std::getenv("TWOSTROKE_NOW");
-  if (text == nullptr) return std::optional<int64_t>();
-  int year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0;
-  const int fields = std::sscanf(text, "%d-%d-%dT%d:%d:%d", &year, &month, &day, &hour, &minute, &second);
-  const std::chrono::year_month_day date{std::chrono::year(year), std::chrono::month(static_cast<unsigned>(month)),
-                                         std::chrono::day(static_cast<unsigned>(day))};
-  const bool valid = fields >= 3 && fields != 4 && date.ok() && hour >= 0 && hour < 24 && minute >= 0 && minute < 60 &&
-                     second >= 0 && second < 61;
-  if (!valid) return invalid_argument("TWOSTROKE_NOW is '" + std::string(text) + "': write it as 2026-07-01T12:00:00");
-  const auto days = std::chrono::sys_days(date).time_since_epoch();
-  return std::optional<int64_t>(std::chrono::duration_cast<std::chrono::seconds>(days).count() + hour * 3600 +
-                                minute * 60 + second);
+  if (text == nullptr) return jinja::civil_from_seconds(openai::unix_seconds());
+  Result<jinja::CivilTime> time = jinja::parse_iso8601(text);
+  if (!time.ok()) return invalid_argument("TWOSTROKE_NOW: " + time.status().message());
+  return time;
 }
 
 }  // namespace
@@ -100,13 +92,13 @@ int render_command(const std::vector<std::string>& arguments, std::ostream& out,
   const auto context = openai::parse_object(*context_text);
   if (const auto* error = std::get_if<openai::ApiError>(&context))
     return fail(err, context_path + ": " + error->message);
-  const Result<std::optional<int64_t>> now = fixed_now();
+  const Result<jinja::CivilTime> now = render_time();
   if (!now.ok()) return fail(err, now.status().message());
 
   const Result<jinja::Template> parsed = jinja::Template::parse(*source);
   if (!parsed.ok()) return fail(err, parsed.status().message());
   jinja::RenderOptions options;
-  options.now_unix_seconds = now->value_or(openai::unix_seconds());
+  options.now = *now;
   const Result<std::string> text = parsed->render(std::get<openai::Json>(context), options);
   if (!text.ok()) return fail(err, text.status().message());
   out << *text;

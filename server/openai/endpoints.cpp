@@ -135,7 +135,7 @@ void add_routes(http::Router& router, const ServiceSlot& slot) {
   add("POST", "/v1/chat/completions", chat_completions);
   add("POST", "/v1/completions", completions);
   add("GET", "/v1/models", list_models);
-  add("GET", "/v1/models/{model}", get_model);
+  add("GET", "/v1/models/{model...}", get_model);
 }
 
 }  // namespace twostroke::openai

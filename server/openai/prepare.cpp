@@ -2,6 +2,7 @@
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <ctime>
 
 #include "server/openai/answer.h"
 #include "server/text/chat_prompt.h"
@@ -16,14 +17,22 @@ std::string special_text(const Tokenizer& tokenizer, TokenId token) {
   return token < 0 ? "" : std::string(tokenizer.piece(token, /*special=*/true));
 }
 
-// A message of the role "developer" is a "system" message for templates that do not know the newer name.
-Json messages_for(const jinja::Template& chat_template, const Json& messages) {
-  if (chat_template.source().find("developer") != std::string_view::npos) return messages;
+// Templates written before the role "developer" know it as "system".
+Json messages_for(const Service& service, const Json& messages) {
+  if (service.template_knows_developer) return messages;
   Json renamed = messages;
   for (Json& message : renamed) {
     if (message["role"] == "developer") message["role"] = "system";
   }
   return renamed;
+}
+
+// strftime_now shows local time, as Python's datetime.now() does.
+jinja::CivilTime local_time() {
+  const std::time_t now = std::time(nullptr);
+  std::tm fields{};
+  localtime_r(&now, &fields);
+  return jinja::civil_from_seconds(now + fields.tm_gmtoff);
 }
 
 }  // namespace
@@ -35,14 +44,17 @@ Prompts prepare_chat(const Service& service, const ChatRequest& request) {
                         "' has no chat template: use /v1/completions, or start the server with --chat-template."};
   }
   Json context = request.template_kwargs;
-  context["messages"] = messages_for(*service.chat_template, request.messages);
+  context["messages"] = messages_for(service, request.messages);
   context["add_generation_prompt"] = true;
   context["bos_token"] = special_text(service.tokenizer, service.tokenizer.bos());
   context["eos_token"] = special_text(service.tokenizer, service.tokenizer.eos());
 
   jinja::RenderOptions options;
-  options.now_unix_seconds = service.fixed_now.value_or(unix_seconds());
-  options.trusted_names = {"bos_token", "eos_token"};
+  options.now = local_time();
+  options.trusted_variables = {"bos_token", "eos_token"};
+  // Some published templates need both, and a render works on its own copy of the context.
+  options.mutable_containers = true;
+  options.from_json = true;
   Result<std::vector<jinja::Span>> spans = service.chat_template->render_spans(context, options);
   if (!spans.ok()) {
     return ApiError{.message = "The chat template cannot render these messages: " + spans.status().message(),

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "scheduler/engine.h"
@@ -28,6 +27,7 @@ struct ServiceLimits {
 struct Service {
   const Tokenizer& tokenizer;
   const jinja::Template* chat_template;  // nullptr: the model has none
+  bool template_knows_developer = false;  // otherwise a "developer" message is a "system" message
   Engine& engine;
   RequestHub& hub;
   boost::asio::thread_pool& text_pool;  // templates and tokenizing stay off the I/O threads
@@ -35,7 +35,6 @@ struct Service {
   std::function<void(int http_status)> on_refusal;  // a generation request was refused; for metrics
   int64_t created = 0;                              // seconds since 1970, of the model entry
   ServiceLimits limits;
-  std::optional<int64_t> fixed_now = std::nullopt;  // seconds since 1970 for templates; none: the clock's
   std::atomic<size_t> preparing{0};
 };
 
