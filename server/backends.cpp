@@ -28,8 +28,8 @@ Isa isa(const ServeConfig& config) {
 
 // Logs each tenth of the way.
 LoadProgress log_progress() {
-  return [tenths = 0](double fraction) mutable {
-    const int now = static_cast<int>(fraction * 10);
+  return [tenths = uint64_t{0}](uint64_t bytes_done, uint64_t bytes_total) mutable {
+    const uint64_t now = bytes_total == 0 ? 10 : bytes_done * 10 / bytes_total;
     if (now > tenths) spdlog::info("loading weights: {} %", now * 10);
     tenths = std::max(tenths, now);
   };
