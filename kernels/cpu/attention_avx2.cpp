@@ -7,17 +7,14 @@
 namespace twostroke {
 namespace {
 
-// Elements [begin, begin + 8) of a row of `size` elements as floats; zero from `size` on.
-inline __m256 load_row(const void* row, bool half, int32_t begin, int32_t size) {
-  const int32_t count = size - begin;
-  if (half) {
-    const uint16_t* from = static_cast<const uint16_t*>(row) + begin;
-    if (count >= kLanes) return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
-    uint16_t padded[kLanes] = {};
-    for (int32_t i = 0; i < count; ++i) padded[i] = from[i];
-    return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(padded)));
-  }
-  const float* from = static_cast<const float*>(row) + begin;
+// The first `count` elements at `from`, at most 8, as floats; zero beyond.
+inline __m256 load_floats(const uint16_t* from, int32_t count) {
+  if (count >= kLanes) return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+  uint16_t padded[kLanes] = {};
+  for (int32_t i = 0; i < count; ++i) padded[i] = from[i];
+  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(padded)));
+}
+inline __m256 load_floats(const float* from, int32_t count) {
   return count >= kLanes ? _mm256_loadu_ps(from) : _mm256_maskload_ps(from, first_lanes(count));
 }
 
@@ -75,36 +72,55 @@ inline void soften(const AttentionTile& tile, int32_t row, float* scores) {
   tile.weights[row] = sum + sum_lanes(_mm256_add_ps(low_weight, high_weight));
 }
 
-}  // namespace
-
-void load_keys_avx2(const void* const* rows, bool half, int32_t count, int32_t size, float* out) {
-  for (int32_t s = 0; s < size; s += kLanes) {
-    const int32_t valid = size - s < kLanes ? size - s : kLanes;
-    for (int32_t first = 0; first < kTilePositions; first += kLanes) {
+// Element is uint16_t, a half, or float.
+template <typename Element>
+void load_keys(const void* const* rows, int32_t count, int32_t size, float* out) {
+  for (int32_t first = 0; first < kTilePositions; first += kLanes) {
+    for (int32_t s = 0; s < size; s += kLanes) {
       __m256 block[kLanes];
+#pragma GCC unroll 8
       for (int32_t j = 0; j < kLanes; ++j) {
-        block[j] = first + j < count ? load_row(rows[first + j], half, s, size) : _mm256_setzero_ps();
+        block[j] = first + j < count ? load_floats(static_cast<const Element*>(rows[first + j]) + s, size - s)
+                                     : _mm256_setzero_ps();
       }
       transpose_8x8(block);
-      for (int32_t i = 0; i < valid; ++i) _mm256_storeu_ps(out + (s + i) * kTilePositions + first, block[i]);
+      float* to = out + s * kTilePositions + first;
+#pragma GCC unroll 8
+      for (int32_t i = 0; i < kLanes; ++i) {
+        if (s + i < size) _mm256_storeu_ps(to + i * kTilePositions, block[i]);
+      }
     }
   }
 }
 
+template <typename Element>
+void load_values(const void* const* rows, int32_t count, int32_t size, int32_t padded_size, float* out) {
+  for (int32_t j = 0; j < count; ++j) {
+    const Element* row = static_cast<const Element*>(rows[j]);
+    float* to = out + j * padded_size;
+    int32_t s = 0;
+    for (; s + kLanes <= size; s += kLanes) _mm256_storeu_ps(to + s, load_floats(row + s, kLanes));
+    for (; s < padded_size; s += kLanes) _mm256_storeu_ps(to + s, load_floats(row + s, size > s ? size - s : 0));
+  }
+}
+
+}  // namespace
+
+void load_keys_avx2(const void* const* rows, bool half, int32_t count, int32_t size, float* out) {
+  half ? load_keys<uint16_t>(rows, count, size, out) : load_keys<float>(rows, count, size, out);
+}
+
 void load_values_avx2(const void* const* rows, bool half, int32_t count, int32_t size, int32_t padded_size,
                       float* out) {
-  for (int32_t j = 0; j < count; ++j) {
-    for (int32_t s = 0; s < padded_size; s += kLanes) {
-      const __m256 values = s < size ? load_row(rows[j], half, s, size) : _mm256_setzero_ps();
-      _mm256_storeu_ps(out + j * padded_size + s, values);
-    }
-  }
+  half ? load_values<uint16_t>(rows, count, size, padded_size, out)
+       : load_values<float>(rows, count, size, padded_size, out);
 }
 
 void attend_avx2(const AttentionTile* tile) {
   for (int32_t begin = 0; begin < tile->rows; begin += kTileRows) {
     const int32_t rows = tile->rows - begin < kTileRows ? tile->rows - begin : kTileRows;
-    float scores[kTileRows * kTilePositions] = {};
+    float scores[kTileRows * kTilePositions];
+    for (int32_t i = 0; i < rows * kTilePositions; i += kLanes) _mm256_storeu_ps(scores + i, _mm256_setzero_ps());
     multiply_tile_avx2(rows, tile->queries + int64_t{begin} * tile->size, tile->size, tile->keys, kTilePositions,
                        tile->size, scores, kTilePositions);
     for (int32_t r = 0; r < rows; ++r) soften(*tile, begin + r, scores + r * kTilePositions);

@@ -19,19 +19,17 @@ inline void store_part(float* to, int64_t count, __m256 value) {
   }
 }
 
-void multiply_tile(int32_t rows, const float* x, int64_t x_stride, const float* panel, int64_t panel_stride,
-                   int64_t k_count, float* sums, int64_t sums_stride) {
-  multiply_tile_avx2(rows, x, x_stride, panel, panel_stride, k_count, sums, sums_stride);
-}
-
 void rms_norm(float* out, const float* in, const float* scale, int64_t size, float epsilon) {
-  __m256 squares[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
-  for (int64_t i = 0; i < size; i += kLanes) {
+  __m256 even = _mm256_setzero_ps();
+  __m256 odd = _mm256_setzero_ps();
+  for (int64_t i = 0; i < size; i += 2 * kLanes) {
     const __m256 x = load_part(in + i, size - i);
-    __m256& sum = squares[i / kLanes % 2];
-    sum = _mm256_fmadd_ps(x, x, sum);
+    even = _mm256_fmadd_ps(x, x, even);
+    if (size - i <= kLanes) break;
+    const __m256 y = load_part(in + i + kLanes, size - i - kLanes);
+    odd = _mm256_fmadd_ps(y, y, odd);
   }
-  const float mean = sum_lanes(_mm256_add_ps(squares[0], squares[1])) / static_cast<float>(size);
+  const float mean = sum_lanes(_mm256_add_ps(even, odd)) / static_cast<float>(size);
   const __m256 root = _mm256_sqrt_ps(_mm256_set1_ps(mean + epsilon));
   const __m256 factor = _mm256_div_ps(_mm256_set1_ps(1), root);
   for (int64_t i = 0; i < size; i += kLanes) {
@@ -81,7 +79,7 @@ void divide(float* out, const float* in, float divisor, int64_t size) {
 
 constexpr VectorKernels kKernels = {
     .expand = expand_panel_avx2,
-    .multiply_tile = multiply_tile,
+    .multiply_tile = multiply_tile_avx2,
     .multiply_vector = multiply_vector_avx2,
     .rms_norm = rms_norm,
     .silu_gate = silu_gate,

@@ -5,6 +5,9 @@
 
 namespace twostroke {
 
+void multiply_tile_avx2(int32_t rows, const float* x, int64_t x_stride, const float* panel, int64_t panel_stride,
+                        int64_t k_count, float* sums, int64_t sums_stride);
+
 void expand_panel_avx2(const PanelFormat* format, const void* panel, int64_t k_begin, int64_t k_count, float* out);
 void multiply_vector_avx2(const PanelFormat* format, const void* panel, int32_t panels, const float* x, int64_t k,
                           float* out);

@@ -13,31 +13,34 @@ struct Weights {
   __m256 high;
 };
 
-// A Reader walks one panel: enter(step) loads what a step (panel_format.h) has in common, then read(i) gives the
-// weights of the step's i-th k.
+// A Reader walks one panel: enter(step) loads what a step (panel_format.h) has in common, then read(i, out) gives the
+// weights of its k = i, i + 1, ... kAtOnce of them; i is a multiple of kAtOnce.
 
 struct Float32Reader {
+  static constexpr int kAtOnce = 1;
   const float* step;
   explicit Float32Reader(const PanelFormat&) {}
   void enter(const uint8_t* at) { step = reinterpret_cast<const float*>(at); }
-  Weights read(int32_t) const { return {_mm256_loadu_ps(step), _mm256_loadu_ps(step + kLanes)}; }
+  void read(int32_t, Weights* out) const { *out = {_mm256_loadu_ps(step), _mm256_loadu_ps(step + kLanes)}; }
 };
 
 struct Float16Reader {
+  static constexpr int kAtOnce = 1;
   const __m128i* step;
   explicit Float16Reader(const PanelFormat&) {}
   void enter(const uint8_t* at) { step = reinterpret_cast<const __m128i*>(at); }
-  Weights read(int32_t) const {
-    return {_mm256_cvtph_ps(_mm_loadu_si128(step)), _mm256_cvtph_ps(_mm_loadu_si128(step + 1))};
+  void read(int32_t, Weights* out) const {
+    *out = {_mm256_cvtph_ps(_mm_loadu_si128(step)), _mm256_cvtph_ps(_mm_loadu_si128(step + 1))};
   }
 };
 
 struct Bfloat16Reader {
+  static constexpr int kAtOnce = 1;
   const __m128i* step;
   explicit Bfloat16Reader(const PanelFormat&) {}
   void enter(const uint8_t* at) { step = reinterpret_cast<const __m128i*>(at); }
   static __m256 widen(__m128i bits) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16)); }
-  Weights read(int32_t) const { return {widen(_mm_loadu_si128(step)), widen(_mm_loadu_si128(step + 1))}; }
+  void read(int32_t, Weights* out) const { *out = {widen(_mm_loadu_si128(step)), widen(_mm_loadu_si128(step + 1))}; }
 };
 
 inline Weights load_scales(const PanelFormat& format, const uint8_t* at) {
@@ -73,23 +76,25 @@ struct ScaledReader {
 
 template <bool kHasMin>
 struct Code8Reader : ScaledReader<kHasMin> {
+  static constexpr int kAtOnce = 1;
   using ScaledReader<kHasMin>::ScaledReader;
-  Weights read(int32_t i) const {
+  void read(int32_t i, Weights* out) const {
     const uint8_t* at = this->codes + i * kPanelOutputs;
-    return this->apply(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(at))),
+    *out = this->apply(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(at))),
                        _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(at + kLanes))));
   }
 };
 
 struct Code4Reader : ScaledReader<true> {
+  static constexpr int kAtOnce = 2;
   using ScaledReader<true>::ScaledReader;
-  Weights read(int32_t i) const {
+  void read(int32_t i, Weights* out) const {
     const uint8_t* at = codes + i / 2 * kPanelOutputs;
     const __m256i low = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(at)));
     const __m256i high = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(at + kLanes)));
-    if (i % 2 != 0) return apply(_mm256_srli_epi32(low, 4), _mm256_srli_epi32(high, 4));
     const __m256i mask = _mm256_set1_epi32(15);
-    return apply(_mm256_and_si256(low, mask), _mm256_and_si256(high, mask));
+    out[0] = apply(_mm256_and_si256(low, mask), _mm256_and_si256(high, mask));
+    out[1] = apply(_mm256_srli_epi32(low, 4), _mm256_srli_epi32(high, 4));
   }
 };
 
@@ -101,10 +106,13 @@ void expand(const PanelFormat& format, const uint8_t* panel, int64_t k_begin, in
   for (int64_t k = 0; k < k_count; k += kGroup, step += format.step_bytes) {
     reader.enter(step);
 #pragma GCC unroll 2
-    for (int32_t i = 0; i < kGroup; ++i) {
-      const Weights weights = reader.read(i);
-      _mm256_storeu_ps(out + (k + i) * kPanelOutputs, weights.low);
-      _mm256_storeu_ps(out + (k + i) * kPanelOutputs + kLanes, weights.high);
+    for (int32_t i = 0; i < kGroup; i += Reader::kAtOnce) {
+      Weights weights[Reader::kAtOnce];
+      reader.read(i, weights);
+      for (int32_t j = 0; j < Reader::kAtOnce; ++j) {
+        _mm256_storeu_ps(out + (k + i + j) * kPanelOutputs, weights[j].low);
+        _mm256_storeu_ps(out + (k + i + j) * kPanelOutputs + kLanes, weights[j].high);
+      }
     }
   }
 }
@@ -120,15 +128,21 @@ void multiply_panels(const PanelFormat& format, const uint8_t* panel, const floa
     first.enter(step);
     if constexpr (kPanels == 2) second.enter(step + format.panel_bytes);
 #pragma GCC unroll 2
-    for (int32_t i = 0; i < kGroup; ++i) {
-      const __m256 input = _mm256_broadcast_ss(x + base + i);
-      const Weights weights = first.read(i);
-      sums[0] = _mm256_fmadd_ps(input, weights.low, sums[0]);
-      sums[1] = _mm256_fmadd_ps(input, weights.high, sums[1]);
+    for (int32_t i = 0; i < kGroup; i += Reader::kAtOnce) {
+      Weights weights[Reader::kAtOnce];
+      first.read(i, weights);
+      for (int32_t j = 0; j < Reader::kAtOnce; ++j) {
+        const __m256 input = _mm256_broadcast_ss(x + base + i + j);
+        sums[0] = _mm256_fmadd_ps(input, weights[j].low, sums[0]);
+        sums[1] = _mm256_fmadd_ps(input, weights[j].high, sums[1]);
+      }
       if constexpr (kPanels == 2) {
-        const Weights others = second.read(i);
-        sums[2] = _mm256_fmadd_ps(input, others.low, sums[2]);
-        sums[3] = _mm256_fmadd_ps(input, others.high, sums[3]);
+        second.read(i, weights);
+        for (int32_t j = 0; j < Reader::kAtOnce; ++j) {
+          const __m256 input = _mm256_broadcast_ss(x + base + i + j);
+          sums[2] = _mm256_fmadd_ps(input, weights[j].low, sums[2]);
+          sums[3] = _mm256_fmadd_ps(input, weights[j].high, sums[3]);
+        }
       }
     }
   }

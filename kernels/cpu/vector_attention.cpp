@@ -97,20 +97,26 @@ void VectorOperators::run_attention_task(const AttentionTask& task, AttentionScr
   };
 
   const bool half = cache.dtype == DType::kF16;
+  const size_t position_bytes = static_cast<size_t>(size) * dtype_bytes(cache.dtype);
   const int32_t first_position = segment.position + task.token_begin;
   const int32_t context = first_position + task.token_count;  // positions that the last token sees
   for (int32_t base = 0; base < context; base += kTilePositions) {
     const int32_t count = std::min<int32_t>(kTilePositions, context - base);
     const void* keys[kTilePositions];
     const void* values[kTilePositions];
-    for (int32_t j = 0; j < count; ++j) {
-      const int32_t position = base + j;
-      const int32_t block = block_of(cache, rows, segment, position);
-      const int32_t offset = position % cache.block_size;
-      keys[j] =
+    for (int32_t j = 0; j < count;) {  // block by block
+      const int32_t offset = (base + j) % cache.block_size;
+      const int32_t block = block_of(cache, rows, segment, base + j);
+      const std::byte* key =
           bytes_at(cache.data) + kv_index(cache, layer, block, 0, task.kv_head, offset) * dtype_bytes(cache.dtype);
-      values[j] =
+      const std::byte* value =
           bytes_at(cache.data) + kv_index(cache, layer, block, 1, task.kv_head, offset) * dtype_bytes(cache.dtype);
+      for (const int32_t end = std::min(count, j + cache.block_size - offset); j < end; ++j) {
+        keys[j] = key;
+        values[j] = value;
+        key += position_bytes;
+        value += position_bytes;
+      }
     }
     kernels_.load_keys(keys, half, count, size, scratch.keys.data());
     kernels_.load_values(values, half, count, size, padded_size, scratch.values.data());

@@ -21,8 +21,12 @@ constexpr int64_t kPanelsPerTaskMax = 16;
 // Tasks per thread: enough to even out threads of different speed.
 constexpr int64_t kTasksPerThread = 8;
 
+// Up to this many rows are cheaper to multiply one by one straight from the codes than through expanded panels.
+constexpr int64_t kFewRows = 2;
+
+// Even, since multiply_vector takes panels in pairs.
 int64_t panels_per_task(int64_t panels, int64_t row_blocks, int threads) {
-  return std::clamp<int64_t>(panels * row_blocks / (kTasksPerThread * threads), 1, kPanelsPerTaskMax);
+  return std::clamp<int64_t>(panels * row_blocks / (kTasksPerThread * threads) / 2 * 2, 2, kPanelsPerTaskMax);
 }
 
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -68,27 +72,31 @@ void VectorOperators::silu_gate(Tensor out, Tensor gate, Tensor up) {
 
 void VectorOperators::matmul(Tensor out, Tensor in, const Weight& weight, bool accumulate) {
   check_matmul(out, in, weight);
-  if (in.rows == 1) {
-    matmul_one_row(out, in, weight, accumulate);
+  if (in.rows <= kFewRows) {
+    matmul_few_rows(out, in, weight, accumulate);
   } else {
     matmul_rows(out, in, weight, accumulate);
   }
 }
 
-void VectorOperators::matmul_one_row(const Tensor& out, const Tensor& in, const Weight& weight, bool accumulate) {
+void VectorOperators::matmul_few_rows(const Tensor& out, const Tensor& in, const Weight& weight, bool accumulate) {
   const PanelFormat format = panel_format(weight.shape);
   const int64_t panels = panel_count(weight.shape);
-  // Even, since the kernel takes panels in pairs.
-  const int64_t per_task = divide_up(panels_per_task(panels, 1, pool().threads()), 2) * 2;
+  const int64_t per_task = panels_per_task(panels, 1, pool().threads());
   pool().run(divide_up(panels, per_task), [&](int64_t task, int) {
-    const int64_t begin = task * per_task;
-    const int64_t count = std::min(per_task, panels - begin);
-    alignas(64) float sums[kPanelsPerTaskMax * kPanelOutputs];
-    kernels_.multiply_vector(&format, bytes_at(weight.data) + static_cast<size_t>(begin) * format.panel_bytes,
-                             static_cast<int32_t>(count), row_pointer<const float>(in, 0), in.cols, sums);
-    const int64_t first = begin * kPanelOutputs;
-    store_outputs(row_pointer<float>(out, 0) + first, sums, std::min(count * kPanelOutputs, out.cols - first),
-                  accumulate);
+    const int64_t end = std::min(panels, (task + 1) * per_task);
+    // In pairs, as the kernel likes them; the second row finds the pair's weights in the cache.
+    for (int64_t panel = task * per_task; panel < end; panel += 2) {
+      const int64_t pair = std::min<int64_t>(2, end - panel);
+      const int64_t first = panel * kPanelOutputs;
+      for (int64_t t = 0; t < in.rows; ++t) {
+        alignas(64) float sums[2 * kPanelOutputs];
+        kernels_.multiply_vector(&format, bytes_at(weight.data) + static_cast<size_t>(panel) * format.panel_bytes,
+                                 static_cast<int32_t>(pair), row_pointer<const float>(in, t), in.cols, sums);
+        store_outputs(row_pointer<float>(out, t) + first, sums, std::min(pair * kPanelOutputs, out.cols - first),
+                      accumulate);
+      }
+    }
   });
 }
 

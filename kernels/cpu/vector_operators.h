@@ -55,7 +55,7 @@ class VectorOperators final : public CpuOperators {
 
   template <typename Body>
   void run_over_rows(int64_t rows, int64_t row_elements, Body&& body);
-  void matmul_one_row(const Tensor& out, const Tensor& in, const Weight& weight, bool accumulate);
+  void matmul_few_rows(const Tensor& out, const Tensor& in, const Weight& weight, bool accumulate);
   void matmul_rows(const Tensor& out, const Tensor& in, const Weight& weight, bool accumulate);
   void multiply_panel(const PanelFormat& format, const std::byte* panel, const Tensor& in, float* sums);
   void update_angles(const Tensor& positions, const Tensor& inverse_frequency);

@@ -57,7 +57,9 @@ TEST_P(Determinism, AMatmulsRowIsTheSameWhateverRowsShareTheCallAndOnHoweverMany
         const std::vector<float> y = matmul(1, GetParam(), host, slice(x, t * k, (t + 1) * k));
         alone.insert(alone.end(), y.begin(), y.end());
       }
-      for (int64_t rows = 1; rows <= 70; ++rows) {
+      // The reference has one path for any number of rows; it is slow, so a few do.
+      const int64_t stride = GetParam() == Isa::kScalar ? 23 : 1;
+      for (int64_t rows = 1; rows <= 70; rows += stride) {
         // Rows from the start and from the end, so that a row is met in every place of a tile.
         ASSERT_EQ(matmul(1, GetParam(), host, slice(x, 0, rows * k)), slice(alone, 0, rows * n)) << rows;
         ASSERT_EQ(matmul(1, GetParam(), host, slice(x, (70 - rows) * k, 70 * k)), slice(alone, (70 - rows) * n, 70 * n))

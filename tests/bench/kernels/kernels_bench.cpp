@@ -1,0 +1,186 @@
+// Speed of the CPU operators on the shapes of SmolLM2-135M (D 576, F 1536, 9 heads, 3 key/value heads, vocabulary
+// 49152). Arithmetic is reported as multiply-accumulates per second, memory as bytes of weights or cache read per
+// second.
+//
+//   cmake --build --preset release --target kernels_bench && build/release/kernels_bench
+//   build/release/kernels_bench --benchmark_filter='matmul.*rows:1/'
+
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "kernels/cpu/cpu_operators.h"
+
+namespace twostroke {
+namespace {
+
+DeviceMemory allocate(Device& device, size_t bytes) {
+  Result<DeviceMemory> memory = device.allocate(bytes);
+  CHECK(memory.ok(), memory.status().message());
+  return std::move(memory).value();
+}
+
+// Contents do not matter to the speed, but must be ordinary numbers.
+struct Floats {
+  Floats(Device& device, int64_t rows, int64_t cols, float value = 0.5f)
+      : memory(allocate(device, static_cast<size_t>(rows * cols) * sizeof(float))),
+        tensor(Tensor::contiguous(memory.address(), DType::kF32, rows, cols)) {
+    const std::vector<float> values(static_cast<size_t>(rows * cols), value);
+    device.upload(tensor.data, values.data(), values.size() * sizeof(float));
+  }
+  DeviceMemory memory;
+  Tensor tensor;
+};
+
+struct Integers {
+  Integers(Device& device, const std::vector<int32_t>& values, int64_t rows, int64_t cols)
+      : memory(allocate(device, values.size() * sizeof(int32_t))),
+        tensor(Tensor::contiguous(memory.address(), DType::kI32, rows, cols)) {
+    device.upload(tensor.data, values.data(), values.size() * sizeof(int32_t));
+  }
+  DeviceMemory memory;
+  Tensor tensor;
+};
+
+WeightShape shape_of(WeightLayout layout, int64_t n, int64_t k) {
+  WeightShape shape = {.layout = layout, .n = n, .k = k};
+  if (layout == WeightLayout::kQ8 || layout == WeightLayout::kQ4) {
+    shape.group = 32;
+    shape.has_min = layout == WeightLayout::kQ4;
+    shape.half_scales = true;
+  }
+  return shape;
+}
+
+struct PackedWeight {
+  PackedWeight(Operators& operators, const WeightShape& shape)
+      : memory(allocate(operators.device(), operators.weight_bytes(shape))), weight{shape, memory.address()} {
+    const auto k = static_cast<size_t>(shape.k);
+    const std::vector<float> f32(shape.layout == WeightLayout::kF32 ? k : 0, 0.5f);
+    const bool half = shape.layout == WeightLayout::kF16 || shape.layout == WeightLayout::kBF16;
+    const std::vector<uint16_t> bits16(half ? k : 0, 0x3800);
+    const std::vector<int8_t> q8(shape.layout == WeightLayout::kQ8 ? k : 0, 5);
+    const std::vector<uint8_t> q4(shape.layout == WeightLayout::kQ4 ? k / 2 : 0, 0x35);
+    const std::vector<float> scales(shape.group > 0 ? k / static_cast<size_t>(shape.group) : 0, 0.125f);
+    const std::vector<float> mins(shape.has_min ? scales.size() : 0, -0.25f);
+    for (int64_t row = 0; row < shape.n; ++row)
+      operators.store_weight(weight, {row, 1, f32, bits16, q8, q4, scales, mins});
+  }
+  DeviceMemory memory;
+  Weight weight;
+};
+
+void matmul(benchmark::State& state, WeightLayout layout, int64_t n, int64_t k) {
+  const int64_t rows = state.range(0);
+  CpuDevice device(static_cast<int>(state.range(1)));
+  const std::unique_ptr<Operators> operators = make_cpu_operators(device, best_isa());
+  const WeightShape shape = shape_of(layout, n, k);
+  // As many copies as a model has layers, so that weights come from memory and not from a cache.
+  const size_t copies = std::clamp<size_t>((size_t{128} << 20) / operators->weight_bytes(shape), 1, 64);
+  std::vector<PackedWeight> weights;
+  for (size_t i = 0; i < copies; ++i) weights.emplace_back(*operators, shape);
+  const Floats in(device, rows, k);
+  const Floats out(device, rows, n);
+  size_t next = 0;
+  for (auto _ : state) {
+    operators->matmul(out.tensor, in.tensor, weights[next].weight, false);
+    next = (next + 1) % copies;
+  }
+  const auto calls = static_cast<double>(state.iterations());
+  state.counters["MAC/s"] = benchmark::Counter(calls * static_cast<double>(rows * n * k), benchmark::Counter::kIsRate);
+  state.counters["B/s"] =
+      benchmark::Counter(calls * static_cast<double>(operators->weight_bytes(shape)), benchmark::Counter::kIsRate);
+}
+
+void matmul_args(benchmark::internal::Benchmark* bench) {
+  bench->ArgNames({"rows", "threads"})->UseRealTime()->Unit(benchmark::kMicrosecond);
+  const int64_t all = allowed_processors();
+  for (int64_t rows : {1, 4, 16, 64, 512}) bench->Args({rows, 1});
+  if (all > 1) {
+    for (int64_t rows : {1, 16, 512}) bench->Args({rows, all});
+  }
+}
+
+BENCHMARK_CAPTURE(matmul, q4_up, WeightLayout::kQ4, 1536, 576)->Apply(matmul_args);
+BENCHMARK_CAPTURE(matmul, q4_down, WeightLayout::kQ4, 576, 1536)->Apply(matmul_args);
+BENCHMARK_CAPTURE(matmul, q4_key, WeightLayout::kQ4, 192, 576)->Apply(matmul_args);
+BENCHMARK_CAPTURE(matmul, q8_up, WeightLayout::kQ8, 1536, 576)->Apply(matmul_args);
+BENCHMARK_CAPTURE(matmul, f16_up, WeightLayout::kF16, 1536, 576)->Apply(matmul_args);
+BENCHMARK_CAPTURE(matmul, f32_up, WeightLayout::kF32, 1536, 576)->Apply(matmul_args);
+BENCHMARK_CAPTURE(matmul, q8_vocabulary, WeightLayout::kQ8, 49152, 576)->Apply(matmul_args);
+
+// One row of `tokens` tokens that ends at position `context`.
+void attention(benchmark::State& state) {
+  const auto tokens = static_cast<int32_t>(state.range(0));
+  const auto context = static_cast<int32_t>(state.range(1));
+  CpuDevice device(static_cast<int>(state.range(2)));
+  const std::unique_ptr<Operators> operators = make_cpu_operators(device, best_isa());
+  KvCache cache = {
+      .data = {}, .layers = 1, .blocks = (context + 15) / 16, .kv_heads = 3, .block_size = 16, .head_size = 64};
+  const DeviceMemory memory = allocate(device, cache.bytes());
+  cache.data = memory.address();
+  const std::vector<uint16_t> ones(cache.bytes() / sizeof(uint16_t), 0x3c00);
+  device.upload(cache.data, ones.data(), cache.bytes());
+  const std::vector<RowSegment> segments = {{.token_count = tokens, .position = context - tokens}};
+  std::vector<int32_t> table(static_cast<size_t>(cache.blocks));
+  std::iota(table.begin(), table.end(), 0);
+  std::vector<int32_t> positions(static_cast<size_t>(tokens));
+  std::iota(positions.begin(), positions.end(), context - tokens);
+  const Integers fields(device, {0, tokens, context - tokens, 0}, 1, 4);
+  const Integers tables(device, table, 1, cache.blocks);
+  const Integers position(device, positions, 1, tokens);
+  const Integers row(device, std::vector<int32_t>(static_cast<size_t>(tokens), 0), 1, tokens);
+  const StepRows rows = {segments, fields.tensor, tables.tensor, position.tensor, row.tensor};
+  const Floats q(device, tokens, 576);
+  const Floats out(device, tokens, 576);
+  for (auto _ : state) operators->attention(out.tensor, q.tensor, cache, 0, rows);
+  const auto calls = static_cast<double>(state.iterations());
+  const double pairs = double{9} * tokens * (context - (tokens - 1) / 2.0);  // of query and position
+  state.counters["MAC/s"] = benchmark::Counter(calls * pairs * 2 * 64, benchmark::Counter::kIsRate);
+  state.counters["B/s"] = benchmark::Counter(calls * static_cast<double>(cache.bytes()), benchmark::Counter::kIsRate);
+}
+BENCHMARK(attention)
+    ->ArgNames({"tokens", "context", "threads"})
+    ->UseRealTime()
+    ->Unit(benchmark::kMicrosecond)
+    ->Args({1, 512, 1})
+    ->Args({1, 8192, 1})
+    ->Args({1, 8192, 2})
+    ->Args({512, 512, 1})
+    ->Args({512, 512, 2})
+    ->Args({512, 8192, 2});
+
+void elementwise(benchmark::State& state) {
+  CpuDevice device(static_cast<int>(state.range(1)));
+  const std::unique_ptr<Operators> operators = make_cpu_operators(device, best_isa());
+  const Floats x(device, state.range(0), 576);
+  const Floats gate(device, state.range(0), 1536);
+  const Floats scale(device, 1, 576);
+  const Floats out(device, state.range(0), 1536);
+  for (auto _ : state) {
+    operators->rms_norm(x.tensor, x.tensor, scale.tensor, 1e-5f);
+    operators->silu_gate(out.tensor, gate.tensor, gate.tensor);
+  }
+  state.counters["rows/s"] =
+      benchmark::Counter(static_cast<double>(state.iterations() * state.range(0)), benchmark::Counter::kIsRate);
+}
+BENCHMARK(elementwise)
+    ->ArgNames({"rows", "threads"})
+    ->UseRealTime()
+    ->Unit(benchmark::kMicrosecond)
+    ->Args({1, 1})
+    ->Args({512, 1})
+    ->Args({512, 2});
+
+// What handing a job to the workers costs: two tasks that do nothing.
+void fork_and_join(benchmark::State& state) {
+  WorkerPool pool(static_cast<int>(state.range(0)));
+  for (auto _ : state) pool.run(state.range(0), [](int64_t, int) {});
+}
+BENCHMARK(fork_and_join)->ArgName("threads")->UseRealTime()->Arg(2);
+
+}  // namespace
+}  // namespace twostroke
