@@ -136,8 +136,14 @@ bool Harness::step() {
   if (!problem.empty()) return false;
   ++steps;
   now += kMillisecondNs;
+  const auto& running = SchedulerTestPeer::impl(scheduler).running_;
+  const SequenceId oldest = running.empty() ? 0 : running.front()->id;
   scheduler.schedule(now, plan, counts);
   look();
+  // What all progress rests on.
+  if (oldest != 0 && std::ranges::find(plan.rows, oldest, &Row::sequence) == plan.rows.end()) {
+    fail("the oldest running sequence got no row");
+  }
   const SchedulerGauges gauges = scheduler.gauges();
   if (const std::string error = checker.check(plan, counts, gauges.blocks_free + gauges.blocks_cached);
       !error.empty()) {

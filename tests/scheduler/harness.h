@@ -65,6 +65,9 @@ class Harness {
   // without an end, no block still held.
   void check_ends();
 
+  // Reads `events`. step() does.
+  void take_events();
+
   const Track& track(RequestId id) const { return tracks_.at(id); }
   const std::map<RequestId, Track>& tracks() const { return tracks_; }
   // The row of the last plan for this sequence; null when it had none.
@@ -86,7 +89,6 @@ class Harness {
   void fail(const std::string& what);
   void look();
   void count_rows();
-  void take_events();
   void check_end(RequestId id, const Track& track);
 
   std::map<RequestId, Track> tracks_;
