@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <ostream>
 
 #include "tests/scheduler/harness.h"
 #include "tests/scheduler/scheduler_test_peer.h"
@@ -47,6 +48,7 @@ struct StateMutation {
   const char* name;
   const char* found;  // in the message
   std::function<void(Populated&)> breaks;
+  friend void PrintTo(const StateMutation& mutation, std::ostream* out) { *out << mutation.name; }
 };
 
 class BrokenState : public ::testing::TestWithParam<StateMutation> {};
@@ -64,17 +66,8 @@ INSTANTIATE_TEST_SUITE_P(
         StateMutation{"LeakedBlock", "no sequence holds", [](Populated& p) { p.impl().pool_.allocate(); }},
         StateMutation{"ReferenceTooMany", "references",
                       [](Populated& p) { p.impl().pool_.acquire(p.sequence(1).blocks[0]); }},
-        StateMutation{"ReferenceTooFew", "references",
-                      [](Populated& p) {
-                        p.impl().pool_.acquire(p.sequence(1).blocks.back());
-                        p.impl().pool_.release(p.sequence(1).blocks.back());
-                        p.impl().pool_.acquire(p.sequence(1).blocks[0]);
-                      }},
-        StateMutation{"BlockReleasedButKept", "does not need",
-                      [](Populated& p) {
-                        // Held by the table, free in the pool: taken for the cache's, or counted wrong.
-                        p.impl().pool_.release(p.sequence(1).blocks.back());
-                      }},
+        StateMutation{"ReferenceTooFew", "0 references and 1 holders",
+                      [](Populated& p) { p.impl().pool_.release(p.sequence(1).blocks.back()); }},
         StateMutation{"BlockOfAStranger", "is still being written",
                       [](Populated& p) {
                         p.impl().pool_.acquire(p.sequence(2).blocks.back());
@@ -154,6 +147,7 @@ struct PlanMutation {
   const char* name;
   const char* found;
   std::function<void(StepPlan&)> breaks;
+  friend void PrintTo(const PlanMutation& mutation, std::ostream* out) { *out << mutation.name; }
 };
 
 class BrokenPlan : public ::testing::TestWithParam<PlanMutation> {};
@@ -190,7 +184,11 @@ void drop_first_row(StepPlan& plan) {
 INSTANTIATE_TEST_SUITE_P(
     Kinds, BrokenPlan,
     ::testing::Values(
-        PlanMutation{"OverBudget", "more tokens", [](StepPlan& p) { p.tokens.resize(17), p.rows[2].token_count = 15; }},
+        PlanMutation{"OverBudget", "more tokens than a step may carry",
+                     [](StepPlan& p) {
+                       p.tokens.resize(17), p.rows[2].token_count = 15;
+                       p.blocks.insert(p.blocks.end(), {14, 15}), p.rows[2].block_count = 4;
+                     }},
         PlanMutation{"ChunkTooLong", "longer than a chunk",
                      [](StepPlan& p) { p.tokens.resize(9), p.rows[2].token_count = 7; }},
         PlanMutation{"RowTwice", "there twice", [](StepPlan& p) { p.rows[1].sequence = p.rows[0].sequence; }},
@@ -286,7 +284,7 @@ TEST(BrokenEvents, AWrongCountOfTokensIsFound) {
   Harness harness;
   ASSERT_TRUE(harness.submit(make_request(1, make_prompt(30), 3)).ok());
   harness.step();
-  SchedulerTestPeer::sequence(harness.scheduler, 1)->request->prompt_counted = 5;
+  SchedulerTestPeer::sequence(harness.scheduler, 1)->request->prompt_counted = 20;
   harness.step();
   EXPECT_THAT(harness.problem, HasSubstr("prefill_tokens"));
 }
@@ -296,8 +294,15 @@ TEST(BrokenProgress, AStallIsFound) {
   ASSERT_TRUE(harness.submit(make_request(1, make_prompt(5), 3)).ok());
   auto* sequence = SchedulerTestPeer::sequence(harness.scheduler, 1);
   SchedulerTestPeer::impl(harness.scheduler).waiting_.remove(*sequence);
-  harness.run();
-  EXPECT_NE(harness.problem, "");
+  EXPECT_FALSE(harness.step());
+  EXPECT_THAT(harness.problem, HasSubstr("the queue does not hold"));
+}
+
+TEST(BrokenProgress, TakingTooLongIsFound) {
+  Harness harness;
+  ASSERT_TRUE(harness.submit(make_request(1, make_prompt(5), 30)).ok());
+  harness.run(10);
+  EXPECT_THAT(harness.problem, HasSubstr("not done after 10 steps"));
 }
 
 }  // namespace

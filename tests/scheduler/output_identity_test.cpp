@@ -1,7 +1,7 @@
 // Criterion 28: the same requests give the same tokens, whatever the limits, the pool and the company.
 #include <gtest/gtest.h>
 
-#include <map>
+#include <ostream>
 
 #include "tests/scheduler/harness.h"
 
@@ -15,6 +15,7 @@ struct Setting {
   uint32_t max_running;
   int32_t block_count;
   bool prefix_cache;
+  friend void PrintTo(const Setting& setting, std::ostream* out) { *out << setting.name; }
 };
 
 std::vector<Request> mixed_requests() {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <ostream>
 #include <set>
 
 namespace twostroke {
@@ -24,7 +25,13 @@ constexpr CacheScope kTenant{.salt = 7};
 
 uint64_t constant_hash(const CacheScope&, BlockId, std::span<const TokenId>) { return 42; }
 
-class PrefixCacheTest : public ::testing::TestWithParam<PrefixCache::Hash> {
+struct HashChoice {
+  const char* name;
+  PrefixCache::Hash hash;
+  friend void PrintTo(const HashChoice& choice, std::ostream* out) { *out << choice.name; }
+};
+
+class PrefixCacheTest : public ::testing::TestWithParam<HashChoice> {
  protected:
   // Enters a chain of full blocks, held by one sequence, which releases them at once, tail first.
   std::vector<BlockId> enter(const std::vector<TokenId>& tokens, const CacheScope& scope = kOpen) {
@@ -53,12 +60,14 @@ class PrefixCacheTest : public ::testing::TestWithParam<PrefixCache::Hash> {
   }
 
   BlockPool pool_{8, [this](BlockId block) { cache_.evicted(block); }};
-  PrefixCache cache_{pool_, kBlockSize, GetParam()};
+  PrefixCache cache_{pool_, kBlockSize, GetParam().hash};
 };
 
 // Everything must hold also when every hash collides: a hit is decided by comparing, never by the hash.
-INSTANTIATE_TEST_SUITE_P(Hash, PrefixCacheTest, ::testing::Values(&hash_block, &constant_hash),
-                         [](const auto& hash) { return hash.param == &hash_block ? "Good" : "AlwaysColliding"; });
+INSTANTIATE_TEST_SUITE_P(Hash, PrefixCacheTest,
+                         ::testing::Values(HashChoice{"Good", &hash_block},
+                                           HashChoice{"AlwaysColliding", &constant_hash}),
+                         [](const auto& choice) { return choice.param.name; });
 
 TEST_P(PrefixCacheTest, FindsTheLongestKnownBeginning) {
   const std::vector<BlockId> blocks = enter({1, 2, 3, 4, 5, 6});
