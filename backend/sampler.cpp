@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "backend/random.h"
+#include "backend/sampler_math.h"
 #include "kernels/check.h"
 
 namespace twostroke {
@@ -13,26 +14,7 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr size_t kSpan = 256;  // tokens whose weights are summed together, so that a draw skips most of the vocabulary
 constexpr size_t kSelectionMin = 32;  // a selection among fewer candidates sorts them
-
-struct Greatest {
-  TokenId token = -1;  // of the greatest logit, ties to the lowest id; -1 when there is none above -inf
-  float logit = -kInfinity;
-  bool bad = false;  // NaN or +inf was seen
-};
-
-Greatest find_greatest(std::span<const float> logits) {
-  Greatest found;
-  for (size_t i = 0; i < logits.size(); ++i) {
-    if (logits[i] > found.logit) {
-      found.logit = logits[i];
-      found.token = static_cast<TokenId>(i);
-    }
-    found.bad |= !(logits[i] < kInfinity);  // true for NaN too
-  }
-  return found;
-}
-
-float weight_of(float logit, float greatest, float temperature) { return std::exp((logit - greatest) / temperature); }
+constexpr size_t kHeapMax = 1024;     // a heap finds so many best tokens at most; a selection, more
 
 }  // namespace
 
@@ -41,6 +23,7 @@ Sampler::Sampler(int32_t vocab_size) : vocab_size_(static_cast<size_t>(vocab_siz
   adjusted_.resize(vocab_size_);
   output_counts_.resize(vocab_size_);
   penalised_.resize(vocab_size_);
+  weights_.resize(vocab_size_);
 }
 
 bool Sampler::better(const Candidate& a, const Candidate& b) {
@@ -67,12 +50,15 @@ void Sampler::sample(const Row& row, std::span<const float> logits, RowResult& r
     result.token = greatest.token;
   } else {
     const double uniform = uniform_draw(sampling.seed, row.history.size());
-    // p >= min_p * p_max, as a bound on the logit.
-    const float cut =
-        sampling.min_p > 0 ? greatest.logit + sampling.temperature * std::log(sampling.min_p) : -kInfinity;
-    const bool all = sampling.top_p >= 1 && (sampling.top_k <= 0 || static_cast<size_t>(sampling.top_k) >= vocab_size_);
-    result.token = all ? draw_from_all(adjusted, greatest.logit, cut, sampling.temperature, uniform)
-                       : draw_from_candidates(adjusted, greatest.logit, cut, sampling, uniform);
+    if (sampling.top_k > 0 && static_cast<size_t>(sampling.top_k) < vocab_size_) {
+      collect_top_k(adjusted, greatest.logit, sampling);
+      result.token = draw_from_candidates(uniform);
+    } else if (sampling.top_p < 1) {
+      collect_heavy(adjusted, greatest.logit, sampling);
+      result.token = draw_from_candidates(uniform);
+    } else {
+      result.token = draw_from_all(adjusted, greatest.logit, sampling, uniform);
+    }
   }
   if (sampling.logprobs >= 0) report_logprobs(logits, raw.logit, sampling.logprobs, result);
 }
@@ -121,28 +107,27 @@ void Sampler::apply_penalties(const Row& row) {
 }
 
 void Sampler::report_logprobs(std::span<const float> logits, float greatest, int32_t count, RowResult& result) {
-  double sum = 0;
-  for (float logit : logits) sum += static_cast<double>(weight_of(logit, greatest, 1));
-  const double log_sum = static_cast<double>(greatest) + std::log(sum);
+  const double log_sum = static_cast<double>(greatest) + std::log(fill_weights(logits, greatest, 1, weights_));
   const auto logprob = [&](float logit) { return static_cast<float>(static_cast<double>(logit) - log_sum); };
   result.logprob = logprob(logits[static_cast<size_t>(result.token)]);
   if (count == 0) return;
-  collect_best(logits, -kInfinity, static_cast<size_t>(count));
+  collect_best(logits, static_cast<size_t>(count));
   std::sort(candidates_.begin(), candidates_.end(), better);
   for (const Candidate& c : candidates_) result.top.push_back({c.token, logprob(c.logit)});
 }
 
 // The draw where neither top_k nor top_p applies: no candidate is stored.
-TokenId Sampler::draw_from_all(std::span<const float> logits, float greatest, float cut, float temperature,
+TokenId Sampler::draw_from_all(std::span<const float> logits, float greatest, const SamplingParams& sampling,
                                double uniform) {
-  const auto weight = [&](size_t i) {
-    return logits[i] >= cut ? static_cast<double>(weight_of(logits[i], greatest, temperature)) : 0.0;
-  };
+  fill_weights(logits, greatest, sampling.temperature, weights_);
   span_weights_.clear();
   double total = 0;
   for (size_t begin = 0; begin < vocab_size_; begin += kSpan) {
     double sum = 0;
-    for (size_t i = begin; i < std::min(begin + kSpan, vocab_size_); ++i) sum += weight(i);
+    for (size_t i = begin; i < std::min(begin + kSpan, vocab_size_); ++i) {
+      if (weights_[i] < sampling.min_p) weights_[i] = 0;  // the greatest weight is 1
+      sum += static_cast<double>(weights_[i]);
+    }
     span_weights_.push_back(sum);
     total += sum;
   }
@@ -154,29 +139,18 @@ TokenId Sampler::draw_from_all(std::span<const float> logits, float greatest, fl
   // Rounding may leave a remainder behind the last token that has a weight; that token takes it.
   TokenId chosen = -1;
   for (size_t i = span * kSpan; i < std::min((span + 1) * kSpan, vocab_size_); ++i) {
-    const double w = weight(i);
-    if (w == 0) continue;
+    if (weights_[i] == 0) continue;
     chosen = static_cast<TokenId>(i);
-    if (remaining < w) break;
-    remaining -= w;
+    if (remaining < static_cast<double>(weights_[i])) break;
+    remaining -= static_cast<double>(weights_[i]);
   }
   CHECK(chosen >= 0, "the greatest logit has weight 1");
   return chosen;
 }
 
-TokenId Sampler::draw_from_candidates(std::span<const float> logits, float greatest, float cut,
-                                      const SamplingParams& sampling, double uniform) {
-  collect_best(logits, cut, sampling.top_k > 0 ? static_cast<size_t>(sampling.top_k) : vocab_size_);
+TokenId Sampler::draw_from_candidates(double uniform) const {
   double total = 0;
-  for (Candidate& c : candidates_) {
-    c.weight = weight_of(c.logit, greatest, sampling.temperature);
-    total += static_cast<double>(c.weight);
-  }
-  if (sampling.top_p < 1) {
-    keep_nucleus(static_cast<double>(sampling.top_p) * total);
-    total = 0;
-    for (const Candidate& c : candidates_) total += static_cast<double>(c.weight);
-  }
+  for (const Candidate& c : candidates_) total += static_cast<double>(c.weight);
   double remaining = uniform * total;
   TokenId chosen = -1;
   for (const Candidate& c : candidates_) {
@@ -189,26 +163,65 @@ TokenId Sampler::draw_from_candidates(std::span<const float> logits, float great
   return chosen;
 }
 
-// Leaves the `count` best tokens with a finite logit of at least `cut` in candidates_, in no particular order.
-void Sampler::collect_best(std::span<const float> logits, float cut, size_t count) {
+// Leaves what min_p, top_k and top_p keep in candidates_, with weights. Only the k best are ever weighed: dropping by
+// min_p before or after them is the same.
+void Sampler::collect_top_k(std::span<const float> logits, float greatest, const SamplingParams& sampling) {
+  collect_best(logits, static_cast<size_t>(sampling.top_k));
+  double total = 0;
+  for (Candidate& c : candidates_) {
+    c.weight = std::exp((c.logit - greatest) / sampling.temperature);
+    if (c.weight < sampling.min_p) c.weight = 0;
+    total += static_cast<double>(c.weight);
+  }
+  if (sampling.top_p < 1) keep_nucleus(static_cast<double>(sampling.top_p) * total);
+}
+
+// Leaves what min_p and top_p keep in candidates_, with weights.
+void Sampler::collect_heavy(std::span<const float> logits, float greatest, const SamplingParams& sampling) {
+  double total = fill_weights(logits, greatest, sampling.temperature, weights_);
+  if (sampling.min_p > 0) {
+    total = 0;
+    for (float& weight : weights_) {
+      if (weight < sampling.min_p) weight = 0;
+      total += static_cast<double>(weight);
+    }
+  }
+  const double top_p = static_cast<double>(sampling.top_p);
+  const double bound = (1 - top_p) * total / static_cast<double>(vocab_size_);
   candidates_.clear();
-  float bound = std::max(cut, -std::numeric_limits<float>::max());
+  for (size_t i = 0; i < vocab_size_; ++i) {
+    if (weights_[i] > 0 && static_cast<double>(weights_[i]) >= bound) {
+      candidates_.push_back({logits[i], weights_[i], static_cast<TokenId>(i)});
+    }
+  }
+  keep_nucleus(top_p * total);
+}
+
+// Leaves the `count` best tokens with a logit above -inf in candidates_, in no particular order, without weights.
+void Sampler::collect_best(std::span<const float> logits, size_t count) {
+  candidates_.clear();
+  const bool heap = count <= kHeapMax;
+  float bound = -std::numeric_limits<float>::max();
   for (size_t i = 0; i < logits.size(); ++i) {
     if (!(logits[i] >= bound)) continue;
-    if (candidates_.size() < count) {
+    if (!heap || candidates_.size() < count) {
       candidates_.push_back({logits[i], 0, static_cast<TokenId>(i)});
-      // From here on the worst of the best is on top of a heap, and a newcomer must beat it; ids ascend, so that a tie
-      // does not.
-      if (candidates_.size() == count && count < logits.size()) {
-        std::make_heap(candidates_.begin(), candidates_.end(), better);
-        bound = candidates_.front().logit;
-      }
+      if (!heap || candidates_.size() < count) continue;
+      // From here on the worst of the best is on top of the heap, and a newcomer must beat it; ids ascend, so that a
+      // tie does not.
+      std::make_heap(candidates_.begin(), candidates_.end(), better);
+      bound = candidates_.front().logit;
     } else if (logits[i] > bound) {
       std::pop_heap(candidates_.begin(), candidates_.end(), better);
       candidates_.back() = {logits[i], 0, static_cast<TokenId>(i)};
       std::push_heap(candidates_.begin(), candidates_.end(), better);
       bound = candidates_.front().logit;
     }
+  }
+  if (candidates_.size() > count) {
+    std::nth_element(candidates_.begin(), candidates_.begin() + static_cast<std::ptrdiff_t>(count), candidates_.end(),
+                     better);
+    candidates_.resize(count);
   }
 }
 

@@ -17,8 +17,10 @@
 // A row fails with RowStatus::kNotFinite when a raw logit is NaN or +inf, or when no token has a finite one after
 // step 4. A logit of -inf is a token of probability 0.
 //
-// Cost: one to four passes over the vocabulary, whatever is asked. Nothing sorts it: the k best come from a heap, the
-// nucleus from a selection by weight (quickselect), each linear for practical purposes.
+// Cost: a few passes over the vocabulary, whatever is asked (sampler_math.h has the hot ones). Nothing sorts it: the k
+// best come from a heap or a selection. The nucleus comes from a selection by weight (quickselect) among the tokens
+// that can be in it: those lighter than (1 - top_p) / vocab of the total weigh less than 1 - top_p together, so that
+// the rest suffices.
 //
 // Thread-safety: one thread at a time per object; different objects are independent. Memory is kept from call to call.
 #pragma once
@@ -52,18 +54,20 @@ class Sampler {
   std::span<const float> adjust(const Row& row, std::span<const float> logits);
   void apply_penalties(const Row& row);
   void report_logprobs(std::span<const float> logits, float greatest, int32_t count, RowResult& result);
-  TokenId draw_from_all(std::span<const float> logits, float greatest, float cut, float temperature, double uniform);
-  TokenId draw_from_candidates(std::span<const float> logits, float greatest, float cut, const SamplingParams& sampling,
-                               double uniform);
-  void collect_best(std::span<const float> logits, float cut, size_t count);
+  TokenId draw_from_all(std::span<const float> logits, float greatest, const SamplingParams& sampling, double uniform);
+  TokenId draw_from_candidates(double uniform) const;
+  void collect_top_k(std::span<const float> logits, float greatest, const SamplingParams& sampling);
+  void collect_heavy(std::span<const float> logits, float greatest, const SamplingParams& sampling);
+  void collect_best(std::span<const float> logits, size_t count);
   void keep_nucleus(double mass);
 
   size_t vocab_size_;
   std::vector<float> adjusted_;          // [vocab]; of rows whose logits are changed
   std::vector<uint32_t> output_counts_;  // [vocab]; all zero between calls
   std::vector<uint8_t> penalised_;       // [vocab]; all zero between calls
+  std::vector<float> weights_;           // [vocab]
+  std::vector<double> span_weights_;     // sums of weights over spans of the vocabulary
   std::vector<Candidate> candidates_;
-  std::vector<double> span_weights_;  // sums of weights over spans of the vocabulary
 };
 
 }  // namespace twostroke

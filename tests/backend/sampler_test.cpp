@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backend/random.h"
+#include "backend/sampler_math.h"
 
 namespace twostroke {
 namespace {
@@ -168,6 +169,42 @@ TEST(UniformDraw, DependsOnSeedAndPositionAndStaysBelowOne) {
   EXPECT_NEAR(sum / 10000, 0.5, 0.015);
 }
 
+TEST(SamplerMath, WeighsWithinTwoTenMillionthsOfExp) {
+  std::vector<float> logits;
+  for (float x = 0; x > -84; x -= 0.00137f) logits.push_back(x);
+  std::vector<float> weights(logits.size());
+  double sum = 0;
+  const double found = fill_weights(logits, 0, 1, weights);
+  for (size_t i = 0; i < logits.size(); ++i) {
+    const double exact = std::exp(static_cast<double>(logits[i]));
+    ASSERT_NEAR(static_cast<double>(weights[i]) / exact, 1, 2e-7) << logits[i];
+    sum += exact;
+  }
+  EXPECT_NEAR(found / sum, 1, 1e-7);
+  EXPECT_EQ(weights[0], 1);
+}
+
+TEST(SamplerMath, WeighsWhatIsFarBehindAsZero) {
+  std::vector<float> weights(4);
+  EXPECT_EQ(fill_weights(std::vector<float>{-3e38f, -kInfinity, 7, -90}, 7, 1, weights), 1);
+  EXPECT_EQ(weights, (std::vector<float>{0, 0, 1, 0}));
+}
+
+TEST(SamplerMath, FindsTheGreatestWhereverItIs) {
+  for (size_t size : {1, 2, 7, 8, 9, 30}) {
+    for (size_t at = 0; at < size; ++at) {
+      std::vector<float> logits(size, -2);
+      logits[at] = -1;
+      EXPECT_EQ(find_greatest(logits).token, static_cast<TokenId>(at));
+      EXPECT_FALSE(find_greatest(logits).bad);
+      for (float bad : {kNan, kInfinity}) {
+        logits[at] = bad;
+        EXPECT_TRUE(find_greatest(logits).bad);
+      }
+    }
+  }
+}
+
 TEST(SamplerGreedy, TakesTheGreatestLogitAndTheLowestIdOnTies) {
   Case c;
   c.sampling.temperature = 0;
@@ -292,6 +329,20 @@ TEST(SamplerTopK, DrawsFromTheKBestWithTiesToTheLowestIds) {
     c.sampling.top_k = k;
     expect_drawn_from(c, logits, top_k_of(softmax(logits), static_cast<size_t>(std::min(k, 300))));
   }
+}
+
+TEST(SamplerTopK, MayBeMoreThanAHeapIsGoodFor) {
+  std::vector<float> logits(3000, 1);
+  for (size_t i = 0; i < 1000; ++i) logits[i * 3] = 2;
+  Case c;
+  c.sampling.top_k = 2000;  // all 1000 of the better ones, and of the others those with the lowest ids
+  std::vector<double> p(3000, 0);
+  size_t others = 0;
+  for (size_t i = 0; i < 3000; ++i) {
+    if (i % 3 == 0) p[i] = std::exp(1.0);
+    if (i % 3 != 0 && others++ < 1000) p[i] = 1;
+  }
+  expect_drawn_from(c, logits, restricted(p, [](size_t) { return true; }));
 }
 
 TEST(SamplerTopP, DrawsFromTheSmallestSetThatReachesP) {
