@@ -38,7 +38,7 @@ struct RequestSummary {
   uint32_t cached_tokens = 0;      // of the prompt, found in the prefix cache (counted once, at admission)
   uint32_t sequences = 1;          // the request's n
   uint32_t output_tokens = 0;      // of all sequences
-  uint32_t recomputed_tokens = 0;  // work done again after preemption
+  uint32_t recomputed_tokens = 0;  // work done again: see StepCounts
   uint32_t preemptions = 0;
 };
 

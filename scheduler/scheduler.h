@@ -13,15 +13,18 @@
 //
 // Guarantees
 // - Every accepted request gets exactly one terminal event, whatever happens (event.h).
-// - Running decodes always get their row, up to the step's row and token limits (all of them, when running_max fits in
-// both).
+// - Every running decode gets its row in every step: max_running is cut to what a step can carry. One may have to wait
+//   only where blocks have run out and it holds nothing that would help if it gave way.
 // - When blocks run out the victim is the sequence whose loss of uncached work is least; it is put back at the place in
-//   the queue that its arrival gave it, and only if that frees a block. A request too big for the whole pool is refused
-//   at submit.
-// - Admission is in order of arrival. What cannot be scheduled now does not hold up what can, but a request is
-// overtaken at
-//   most overtakes_max times; then nothing behind it is admitted until it is.
+//   the queue that its arrival gave it, and only if that frees a block. The oldest running sequence is never a victim,
+//   so that it always advances, and everything ends. A request too big for the whole pool is refused at submit.
+// - Admission is in order of arrival, for sequences all of whose tokens fit into blocks that are neither held nor
+//   promised. What cannot be scheduled now does not hold up what can (a step looks past 32 of them), but a sequence is
+//   overtaken at most max_overtakes times; then nothing behind it is admitted until it is.
 // - Blocks of cancelled, finished or preempted sequences are returned at once: no step is in flight in between.
+// - A row that fails, fails its request alone. What a request that failed had put into the prefix cache for itself
+//   leaves it: whatever spoilt its logits may be in there.
+// - The same calls give the same plans.
 //
 // Thread-safety: step thread only.
 #pragma once
@@ -41,11 +44,11 @@ namespace twostroke {
 
 struct SchedulerLimits {
   uint32_t max_step_tokens = 512;   // tokens in one step, decodes and chunks together
-  uint32_t max_running = 64;        // sequences holding blocks; one row each at most
+  uint32_t max_running = 64;        // sequences holding blocks, one row each; cut to max_step_tokens and a step's rows
   uint32_t max_chunk_tokens = 512;  // tokens of one prefill chunk
   uint32_t max_waiting_requests = 1024;
-  uint64_t max_waiting_tokens = 1 << 20;  // prompt tokens of requests not yet started
-  uint32_t max_overtakes = 64;            // how often a waiting request may be passed over by later ones
+  uint64_t max_waiting_tokens = 1 << 20;  // prompt tokens of requests not yet started; one alone may exceed it
+  uint32_t max_overtakes = 64;            // how often a waiting sequence may be passed over by later ones; 0: never
   bool prefix_cache = true;
 };
 
@@ -63,12 +66,17 @@ struct SchedulerGauges {
 };
 
 // What one step did, by phase. Counts; times are the engine's.
+//
+// Prompt tokens are counted once per request, whichever of its sequences computes or finds them first, and however
+// often that happens again. So for a request whose prompt is complete: prefill_tokens + cached_tokens = prompt tokens,
+// exactly. (The last prompt token, which each of n sequences computes for its own first sample, is counted for the
+// first alone.)
 struct StepCounts {
   uint32_t decode_rows = 0;  // rows of one token whose sequence was otherwise computed and past its prompt
   uint32_t prefill_rows = 0;
   uint32_t prefill_tokens = 0;     // prompt tokens computed for the first time
   uint32_t cached_tokens = 0;      // prompt tokens found in the prefix cache, counted once per request
-  uint32_t recomputed_tokens = 0;  // computed again after preemption
+  uint32_t recomputed_tokens = 0;  // computed again: after preemption, or because a sibling's blocks are gone
   uint32_t sampled_tokens = 0;     // output tokens made (of decode rows and of last chunks)
   uint32_t preemptions = 0;
   uint32_t prefix_queries = 0;          // prompt tokens looked up in the prefix cache, counted once per request
@@ -88,9 +96,10 @@ class Scheduler {
   const SchedulerLimits& limits() const;
 
   // Errors, in this order, each before anything is kept:
-  //   kInvalidArgument    no tokens, a token outside the vocabulary, n or max_tokens 0, constraints not matching n,
-  //                       prompt and one output token beyond the context or beyond the whole pool
-  //   kResourceExhausted  max_waiting_requests or max_waiting_tokens reached
+  //   kInvalidArgument    no tokens, a token outside the vocabulary, n 0 or above kMaxSequences, max_tokens 0,
+  //                       constraints not matching n, prompt and one output token beyond the context or beyond the
+  //                       whole pool
+  //   kResourceExhausted  max_waiting_requests reached, or max_waiting_tokens exceeded with this one
   // A request that is not accepted gets no events.
   Status submit(Request request, TimeNs now);
 
@@ -110,7 +119,8 @@ class Scheduler {
   // requests are waiting or running, never happens twice without a request having been ended in between.
   void schedule(TimeNs now, StepPlan& plan, StepCounts& counts);
 
-  // `result` belongs to `plan`, the last one scheduled. Appends the step's events.
+  // `result` belongs to `plan`, the last one scheduled. Appends the step's events. A result that is not the plan's
+  // (another number of rows, tokens outside the vocabulary) fails the step or the request, never the program.
   void commit(const StepPlan& plan, const StepResult& result, TimeNs now, std::vector<Event>& events);
   // The step was lost: ends the requests that took part in it with kFailed and this error.
   void fail(const StepPlan& plan, const Status& error, TimeNs now, std::vector<Event>& events);

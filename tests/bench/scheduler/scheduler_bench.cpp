@@ -1,0 +1,125 @@
+// What a step costs beside the model: schedule() and commit(), with no backend in between.
+//
+//   cmake --build --preset release --target scheduler_bench && build/release/scheduler_bench
+//
+// `time_per_row` is the time of one schedule() and one commit() over the rows of the step; `allocations` those of a
+// step, on average.
+
+#include <benchmark/benchmark.h>
+
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <vector>
+
+#include "kernels/check.h"
+#include "scheduler/scheduler.h"
+
+static uint64_t allocations = 0;
+
+[[gnu::noinline]] void* operator new(size_t bytes) {
+  ++allocations;
+  if (void* memory = std::malloc(bytes)) return memory;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+
+namespace twostroke {
+namespace {
+
+constexpr uint32_t kPrompt = 200;
+constexpr uint32_t kSteps = 2000;
+
+class Bench {
+ public:
+  Bench(uint32_t running, uint32_t block_count, uint32_t max_running) {
+    BackendInfo info;
+    info.vocab_size = 50'000;
+    info.context_max = 8192;
+    info.block_size = 16;
+    info.block_count = static_cast<int32_t>(block_count);
+    info.step_tokens_max = 4096;
+    info.step_rows_max = 1024;
+    SchedulerLimits limits;
+    limits.max_step_tokens = 4096;
+    limits.max_running = max_running;
+    limits.max_waiting_requests = 100'000;
+    limits.max_waiting_tokens = 1'000'000'000;
+    scheduler_ = std::make_unique<Scheduler>(limits, info);
+    submit(running, kPrompt);
+    while (scheduler_->gauges().sequences_running < running || counts_.prefill_rows > 0) step();
+  }
+
+  // Prompts and outputs differ, so that nothing is shared.
+  void submit(uint32_t count, uint32_t prompt) {
+    for (uint32_t i = 0; i < count; ++i) {
+      Request request;
+      request.id = ++requests_;
+      request.prompt.assign(prompt, static_cast<TokenId>(request.id % 50'000));
+      request.max_tokens = 8000;
+      CHECK(scheduler_->submit(std::move(request), 0).ok());
+    }
+  }
+
+  void step() {
+    now_ += kMillisecondNs;
+    scheduler_->schedule(now_, plan_, counts_);
+    result_.rows.resize(plan_.rows.size());
+    for (size_t i = 0; i < plan_.rows.size(); ++i) {
+      if (plan_.rows[i].samples) result_.rows[i].token = static_cast<TokenId>((plan_.rows[i].sequence * 7) % 50'000);
+    }
+    events_.clear();
+    scheduler_->commit(plan_, result_, now_, events_);
+  }
+
+  size_t rows() const { return plan_.rows.size(); }
+  const Scheduler& scheduler() const { return *scheduler_; }
+
+ private:
+  std::unique_ptr<Scheduler> scheduler_;
+  RequestId requests_ = 0;
+  TimeNs now_ = 0;
+  StepPlan plan_;
+  StepCounts counts_;
+  StepResult result_;
+  std::vector<Event> events_;
+};
+
+void measure(benchmark::State& state, Bench& bench, size_t rows) {
+  const uint64_t before = allocations;
+  for (auto _ : state) bench.step();
+  state.counters["allocations"] =
+      benchmark::Counter(static_cast<double>(allocations - before), benchmark::Counter::kAvgIterations);
+  CHECK(bench.rows() == rows, "not the step that was to be measured");
+  state.counters["time_per_row"] = benchmark::Counter(static_cast<double>(state.iterations() * rows),
+                                                      benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+}
+
+void decode(benchmark::State& state) {
+  const auto rows = static_cast<uint32_t>(state.range(0));
+  Bench bench(rows, rows * (kPrompt + kSteps + 100) / 16, rows);
+  measure(state, bench, rows);
+}
+BENCHMARK(decode)->ArgName("rows")->Arg(1)->Arg(16)->Arg(256)->Iterations(kSteps)->Unit(benchmark::kMicrosecond);
+
+// Everything that may run does.
+void decode_with_waiting_behind_the_running_limit(benchmark::State& state) {
+  Bench bench(256, 256 * (kPrompt + kSteps + 100) / 16, 256);
+  bench.submit(10'000, kPrompt);
+  measure(state, bench, 256);
+  CHECK(bench.scheduler().gauges().sequences_waiting == 10'000);
+}
+BENCHMARK(decode_with_waiting_behind_the_running_limit)->Iterations(kSteps)->Unit(benchmark::kMicrosecond);
+
+// More could run, but there are no blocks for them: the queue is looked through in every step.
+void decode_with_waiting_for_blocks(benchmark::State& state) {
+  Bench bench(256, 256 * (kPrompt + 48) / 16, 1024);
+  bench.submit(10'000, 6000);
+  measure(state, bench, 256);
+  CHECK(bench.scheduler().gauges().sequences_waiting == 10'000);
+}
+BENCHMARK(decode_with_waiting_for_blocks)->Iterations(20)->Unit(benchmark::kMicrosecond);
+
+}  // namespace
+}  // namespace twostroke
