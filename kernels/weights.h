@@ -32,9 +32,9 @@ struct WeightShape {
   int32_t group = 0;     // 16 or 32 for kQ8 and kQ4, else 0
   bool has_min = false;  // kQ8 without min: w = scale * code. kQ4 always has one.
   // kQ8, kQ4: every scale and min of this weight is exactly a half-precision number, so that an operator set may store
-  // them as such (a quarter of a Q4 weight's bytes). True for Q8_0, Q4_1, Q5_1 and IQ4_NL by their formats; for Q4_0
-  // and Q5_0, whose min is -8d or -16d, only while every |d| < 4096. Where it is wrongly set, values are rounded to the
-  // nearest half.
+  // them as such (a sixth of a Q4 weight's bytes less). True by their formats for Q8_0, Q5_0, Q5_1, Q4_1 and IQ4_NL;
+  // for Q4_0, whose min is -8d, only while every |d| is at most 8188. Where it is wrongly set, values are rounded to
+  // the nearest half.
   bool half_scales = false;
 };
 
