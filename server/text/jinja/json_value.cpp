@@ -1,0 +1,88 @@
+#include "server/text/jinja/json_value.h"
+
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "server/text/jinja/utf8.h"
+
+namespace twostroke::jinja {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Value string_value(Runtime& runtime, const std::string& bytes, bool trusted) {
+  if (!utf8::is_valid(bytes)) fail("a string in the template's context is not valid UTF-8");
+  return runtime.string(Text(bytes, trusted));
+}
+
+// Building a tree recurses for each bracket, and so does taking one down; a text that nests too deep is refused before
+// that. Brackets in strings are not nesting.
+void check_nesting(Runtime& runtime, std::string_view text) {
+  int depth = 0;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      in_string = c != '"';
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '[' || c == '{') {
+      if (++depth > runtime.limits().depth_max) fail("filter 'from_json': the text nests too deep");
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+}
+
+}  // namespace
+
+Value to_value(Runtime& runtime, const Json& json, bool trusted) {
+  Budget::Level level(runtime.budget());
+  runtime.budget().step();
+  switch (json.type()) {
+    case Json::value_t::boolean:
+      return json.get<bool>();
+    case Json::value_t::number_integer:
+      return json.get<std::int64_t>();
+    case Json::value_t::number_unsigned: {
+      const auto number = json.get<std::uint64_t>();
+      if (number > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
+        return static_cast<double>(number);
+      }
+      return static_cast<std::int64_t>(number);
+    }
+    case Json::value_t::number_float:
+      return json.get<double>();
+    case Json::value_t::string:
+      return string_value(runtime, json.get_ref<const std::string&>(), trusted);
+    case Json::value_t::array: {
+      std::vector<Value> items;
+      items.reserve(json.size());
+      for (const Json& item : json) items.push_back(to_value(runtime, item, trusted));
+      return runtime.list(std::move(items));
+    }
+    case Json::value_t::object: {
+      Dict* const dict = runtime.dict();
+      for (const auto& [key, item] : json.get_ref<const Json::object_t&>()) {
+        dict->set(runtime, string_value(runtime, key, trusted), to_value(runtime, item, trusted));
+      }
+      return dict;
+    }
+    case Json::value_t::null:
+    case Json::value_t::binary:
+    case Json::value_t::discarded:
+      break;
+  }
+  return {};
+}
+
+Value parse_json(Runtime& runtime, const Text& text) {
+  runtime.budget().step_bytes(text.size());
+  check_nesting(runtime, text.view());
+  const Json json = Json::parse(text.bytes(), nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) fail("filter 'from_json': the text is not JSON");
+  return to_value(runtime, json, text.all_trusted());
+}
+
+}  // namespace twostroke::jinja
