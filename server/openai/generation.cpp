@@ -35,7 +35,23 @@ void Generation::abandon() {
   queue_->close();
 }
 
+namespace {
+
+// Clients recognise an overflow of the context by these words (LiteLLM) or by the code (openai).
+std::optional<ApiError> context_overflow(size_t prompt_tokens, int32_t context_max) {
+  if (prompt_tokens < static_cast<size_t>(context_max)) return std::nullopt;
+  const std::string context = std::to_string(context_max);
+  return ApiError{.message = "This model's maximum context length is " + context + " tokens, and the prompt has " +
+                             std::to_string(prompt_tokens) + ": shorten it, so that there is room for an answer.",
+                  .code = "context_length_exceeded"};
+}
+
+}  // namespace
+
 std::optional<ApiError> Generation::start(std::vector<std::vector<TokenId>> prompts, uint32_t max_tokens_default) {
+  for (const auto& prompt : prompts) {
+    if (auto error = context_overflow(prompt.size(), service_.engine.backend_info().context_max)) return error;
+  }
   for (size_t i = 0; i < prompts.size(); ++i) ids_->push_back(service_.hub.next_id());
   for (size_t i = 0; i < prompts.size(); ++i) {
     // Text continues the prompt, unless there is nothing but BOS before it.
@@ -62,10 +78,7 @@ std::optional<ApiError> Generation::start(std::vector<std::vector<TokenId>> prom
       service_.hub.detach(parts_.back().id);
       parts_.back().ended = true;
       cancel_all();
-      ApiError error = to_api_error(status);
-      // Clients recognise an overflow of the context by this code.
-      if (status.message().find("maximum context length") != std::string::npos) error.code = "context_length_exceeded";
-      return error;
+      return to_api_error(status);
     }
   }
   return std::nullopt;

@@ -83,19 +83,27 @@ Prompts prepare_completion(const Service& service, const CompletionRequest& requ
   return prompts;
 }
 
+namespace {
+
+// Gives its place back, also when the work throws.
+struct Leaving {
+  std::atomic<size_t>& preparing;
+  ~Leaving() { preparing.fetch_sub(1); }
+};
+
+}  // namespace
+
 asio::awaitable<Prompts> prepare_on_text_thread(Service& service, std::function<Prompts()> work) {
   if (service.preparing.fetch_add(1) >= service.limits.preparing_max) {
     service.preparing.fetch_sub(1);
     co_return to_api_error(resource_exhausted("Too many requests are being prepared at once: try again in a moment."));
   }
-  Prompts prompts = co_await asio::co_spawn(
-      service.text_pool,
-      [&service, work = std::move(work)]() -> asio::awaitable<Prompts> {
-        Prompts result = work();
-        service.preparing.fetch_sub(1);
-        co_return result;
-      },
-      asio::use_awaitable);
+  // Named, not a temporary: g++ 12 destroys some temporaries inside a co_await expression twice.
+  auto on_text_thread = [&service, work = std::move(work)]() -> asio::awaitable<Prompts> {
+    const Leaving leaving{service.preparing};
+    co_return work();
+  };
+  Prompts prompts = co_await asio::co_spawn(service.text_pool, std::move(on_text_thread), asio::use_awaitable);
   co_return prompts;
 }
 
