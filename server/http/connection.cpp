@@ -65,14 +65,18 @@ class ExchangeCount {
   std::atomic<size_t>& count_;
 };
 
-// Whatever a handler throws ends its exchange and nothing else.
-asio::awaitable<void> run_handler(const Handler& handler, Exchange& exchange) {
+// Runs the handler and returns how it failed, or "". Whatever it throws ends its exchange and nothing else.
+asio::awaitable<std::string> run_handler(const Handler& handler, ConnectionExchange& exchange) {
   try {
     auto work = handler(exchange);
     co_await std::move(work);
+  } catch (const std::exception& exception) {
+    co_return std::string("the handler threw: ") + exception.what();
   } catch (...) {
-    // What the exchange has sent tells the caller how far the handler came.
+    co_return std::string("the handler threw what is no std::exception");
   }
+  if (exchange.complete() || exchange.disconnected()) co_return std::string();
+  co_return std::string(exchange.begun() ? "the handler did not end its stream" : "the handler did not answer");
 }
 
 }  // namespace
@@ -209,7 +213,7 @@ asio::awaitable<bool> Connection::answer(HttpRequest request, bool keep_alive, b
       HttpResponse response = no_route_response(exchange.request(), match.allow);
       co_await exchange.respond(std::move(response));
     } else {
-      co_await run_handler(*match.handler, exchange);
+      record.failure = co_await run_handler(*match.handler, exchange);
       if (!exchange.begun()) {
         HttpResponse response = internal_error_response();
         co_await exchange.respond(std::move(response));

@@ -35,6 +35,11 @@ std::string ConnectionExchange::make_head(const HttpResponse& response, Framing 
   return response_head(response, options);
 }
 
+void ConnectionExchange::complete_answer() {
+  phase_ = Phase::kComplete;
+  transport_->on_peer_gone(nullptr);  // a client that leaves with its whole answer has not broken off
+}
+
 asio::awaitable<bool> ConnectionExchange::send(Transport::Parts parts) {
   if (disconnected()) co_return false;
   const bool sent = co_await transport_->send(parts);
@@ -47,7 +52,7 @@ asio::awaitable<bool> ConnectionExchange::respond(HttpResponse response) {
   const Transport::Parts parts = {head, sends_body_ ? std::string_view(response.body) : std::string_view(), {}};
   if (!disconnected()) status_ = response.status;
   const bool sent = co_await send(parts);
-  if (sent) phase_ = Phase::kComplete;
+  if (sent) complete_answer();
   co_return sent;
 }
 
@@ -83,7 +88,7 @@ asio::awaitable<bool> ConnectionExchange::end_stream() {
   const bool last_chunk = sends_body_ && framing_ == Framing::kChunked;
   const Transport::Parts parts = {last_chunk ? std::string_view("0\r\n\r\n") : std::string_view(), {}, {}};
   const bool sent = co_await send(parts);
-  if (sent) phase_ = Phase::kComplete;
+  if (sent) complete_answer();
   co_return sent;
 }
 

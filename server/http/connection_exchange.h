@@ -34,12 +34,12 @@ class ConnectionExchange final : public Exchange {
   bool complete() const { return phase_ == Phase::kComplete; }
   bool keep_alive() const { return complete() && options_.keep_alive && !disconnected(); }
   bool ends_at_close() const { return framing_ == Framing::kUntilClose; }
-  void set_path_args(std::vector<std::string> args) { request_.path_args = std::move(args); }
 
  private:
   enum class Phase { kNothing, kBegun, kComplete };
 
   std::string make_head(const HttpResponse& response, Framing framing);
+  void complete_answer();
   boost::asio::awaitable<bool> send(Transport::Parts parts);
 
   const std::shared_ptr<Transport> transport_;

@@ -75,6 +75,7 @@ struct AccessRecord {
   int status = 0;             // 0 when the client went away before a head was sent
   double seconds = 0;         // from the request's first byte to the end of the answer
   bool disconnected = false;  // the client went away before the end of the answer
+  std::string failure;        // how the handler failed, "" if it did not; never sent to the client
 };
 
 class HttpServer {

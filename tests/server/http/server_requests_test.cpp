@@ -304,6 +304,9 @@ TEST(HttpServer, AHandlerThatFailsCostsItsOwnRequestOnly) {
   }
   client.send(get("/hello"));
   EXPECT_EQ(client.read_answer().body, "hello");
+  EXPECT_EQ(server.wait_for_access(1).failure, "the handler threw: secret of the house");
+  EXPECT_EQ(server.wait_for_access(2).failure, "the handler did not answer");
+  EXPECT_EQ(server.wait_for_access(3).failure, "");
 }
 
 TEST(HttpServer, EveryCutOfAPipelineGetsTheSameAnswers) {
