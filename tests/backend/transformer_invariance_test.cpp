@@ -27,11 +27,11 @@ TinyLlama tiny(GgufType type) {
   return shape;
 }
 
-// 32 streams of mixed lengths; the last is longer than any chunk.
-std::vector<Stream> mixed_streams(const TinyLlama& shape) {
+// 32 streams of mixed lengths; the last is longer than any chunk, by default.
+std::vector<Stream> mixed_streams(const TinyLlama& shape, size_t length_max = 600) {
   std::vector<Stream> streams(32);
   for (size_t i = 0; i < streams.size(); ++i) {
-    const size_t length = i == 31 ? 600 : 1 + (i * i * 3) % 71;
+    const size_t length = i == 31 ? length_max : 1 + (i * i * 3) % 71;
     streams[i].tokens = random_tokens(length, static_cast<uint32_t>(i), shape.vocab_size);
     streams[i].output_count = 1 + i % 6;
   }
@@ -46,10 +46,10 @@ void expect_same_bits(const std::vector<Stream>& streams, const std::vector<Stre
 }
 
 // Each stream by itself, its prompt in one piece.
-std::vector<Stream> run_alone(const std::string& path, const TinyLlama& shape, Isa isa) {
+std::vector<Stream> run_alone(const std::string& path, const TinyLlama& shape, Isa isa, size_t length_max = 600) {
   CpuSet cpu(1, isa);
   TransformerDriver driver(path, cpu.operators(), {});
-  std::vector<Stream> streams = mixed_streams(shape);
+  std::vector<Stream> streams = mixed_streams(shape, length_max);
   for (Stream& stream : streams) driver.run({&stream, 1}, 2048);
   return streams;
 }
@@ -121,6 +121,29 @@ TEST_P(Invariance, OperatorSetsAgreeClosely) {
   TransformerDriver(file.path(), scalar.operators(), {.kv_dtype = DType::kF32}).run({&scalar_stream, 1}, 32);
   TransformerDriver(file.path(), fast.operators(), {.kv_dtype = DType::kF32}).run({&fast_stream, 1}, 32);
   EXPECT_LT(greatest_difference(scalar_stream, fast_stream), 2e-4f);
+}
+
+// One layer of SmolLM2-135M: sizes at which kernels cut their work into more pieces.
+TEST(InvarianceOfARealShape, LogitsAreTheSameBitsAloneAndInABatchAtAnyChunkSize) {
+  constexpr size_t kLengthMax = 150;
+  TinyLlama shape = tiny(GgufType::kQ4_1);
+  shape.layers = 1;
+  shape.embedding_size = 576;
+  shape.feed_forward_size = 1536;
+  shape.heads = 9;
+  shape.kv_heads = 3;
+  shape.head_size = 64;
+  shape.vocab_size = 500;
+  const TempFile file(tiny_llama(shape).bytes());
+  const std::vector<Stream> alone = run_alone(file.path(), shape, best_isa(), kLengthMax);
+  CpuSet cpu(2);
+  TransformerDriver driver(file.path(), cpu.operators(), {});
+  for (const size_t chunk : {1, 7, 64, 512}) {
+    SCOPED_TRACE("chunks of " + std::to_string(chunk));
+    std::vector<Stream> streams = mixed_streams(shape, kLengthMax);
+    driver.run(streams, chunk);
+    expect_same_bits(streams, alone);
+  }
 }
 
 std::string type_name(const testing::TestParamInfo<GgufType>& info) {
