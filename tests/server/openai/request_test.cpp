@@ -31,7 +31,6 @@ std::string refused_chat(const Json& body) {
   EXPECT_FALSE(error->message.empty());
   return error->param.value_or("?");
 }
-std::string refused_chat(const std::string& more) { return refused_chat(chat_body(more)); }
 
 std::string refused_completion(const std::string& body) {
   const auto parsed = parse_completion_request(Json::parse(body), kVocab);
@@ -97,7 +96,6 @@ TEST(ChatRequest, RefusesEachWrongValueByName) {
       {R"("temperature": 2.5)", "temperature"},
       {R"("temperature": -0.1)", "temperature"},
       {R"("temperature": "hot")", "temperature"},
-      {R"("temperature": 1e400)", "temperature"},
       {R"("top_p": 1.01)", "top_p"},
       {R"("top_k": 1.5)", "top_k"},
       {R"("top_k": -2)", "top_k"},
@@ -132,7 +130,7 @@ TEST(ChatRequest, RefusesEachWrongValueByName) {
       {R"("chat_template_kwargs": 1)", "chat_template_kwargs"},
       {R"("model": 7)", "model"},
   };
-  for (const auto& [fields, name] : cases) EXPECT_EQ(refused_chat(fields), name) << fields;
+  for (const auto& [fields, name] : cases) EXPECT_EQ(refused_chat(chat_body(fields)), name) << fields;
 }
 
 TEST(ChatRequest, RefusesWhatItCannotDoByName) {
@@ -149,7 +147,7 @@ TEST(ChatRequest, RefusesWhatItCannotDoByName) {
       {R"("echo": true)", "echo"},
       {R"("modalities": ["text", "audio"])", "modalities"},
   };
-  for (const auto& [fields, name] : cases) EXPECT_EQ(refused_chat(fields), name) << fields;
+  for (const auto& [fields, name] : cases) EXPECT_EQ(refused_chat(chat_body(fields)), name) << fields;
 }
 
 TEST(ChatRequest, RefusesWrongMessagesByPlace) {
@@ -232,6 +230,7 @@ TEST(Json, RefusesBodiesThatAreNotAnObject) {
   EXPECT_NE(message("application/json", ""), "");
   EXPECT_NE(message("application/json", "[1]"), "");
   EXPECT_NE(message("application/json", "{\"a\": }"), "");
+  EXPECT_NE(message("application/json", "{\"a\": 1e400}"), "");
   EXPECT_NE(message("application/json", "{\"a\": \"\xff\"}"), "");
 }
 
