@@ -1,12 +1,13 @@
 // Sequence: one stream of tokens of a request, and what the scheduler knows of it. LiveRequest: an accepted request
 // with its sequences. Both belong to the Scheduler; nothing outside this directory sees them.
 //
-//                      (first admitted of its request: the leader)
-//     submit --> kFollowing --> kWaiting --admit--> kRunning --end--> kFinished
-//                                   ^                  |
-//                                   +-----preempt------+           cancel and failures end every state
+//     submit --> kWaiting (the leader) --admit--> kRunning --end--> kFinished
+//                   ^   ^                            |
+//                   |   +----------preempt-----------+
+//     kFollowing ---+  when the leader has computed the prompt, or has ended before it did
+//     (its siblings)
 //
-// Followers of a request of n sequences stay kFollowing until the leader has computed the prompt; then they fork.
+// finish_sequence(), cancel() and failures end a sequence in every state.
 //
 // Thread-safety: plain values, step thread only.
 #pragma once
