@@ -15,7 +15,39 @@ constexpr int64_t kQueriesPerTask = 48;
 
 int32_t round_up_to_panel(int32_t size) { return (size + kPanelOutputs - 1) / kPanelOutputs * kPanelOutputs; }
 
+// Blocks lie anywhere, which the processor cannot foresee: ask for the next tile while this one is worked on.
+void prefetch(const void* const* rows, int32_t count, size_t row_bytes) {
+  for (int32_t j = 0; j < count; ++j) {
+    for (size_t offset = 0; offset < row_bytes; offset += 64) {
+      __builtin_prefetch(static_cast<const std::byte*>(rows[j]) + offset);
+    }
+  }
+}
+
 }  // namespace
+
+// Positions [begin, end), at most kTilePositions of them.
+VectorOperators::PositionTile VectorOperators::find_positions(const KvCache& cache, int32_t layer, int32_t kv_head,
+                                                              const StepRows& rows, const RowSegment& segment,
+                                                              int32_t begin, int32_t end) {
+  const size_t element_bytes = dtype_bytes(cache.dtype);
+  const size_t position_bytes = static_cast<size_t>(cache.head_size) * element_bytes;
+  PositionTile tile;
+  tile.count = end - begin;
+  for (int32_t j = 0; j < tile.count;) {  // block by block
+    const int32_t offset = (begin + j) % cache.block_size;
+    const int32_t block = block_of(cache, rows, segment, begin + j);
+    const std::byte* key = bytes_at(cache.data) + kv_index(cache, layer, block, 0, kv_head, offset) * element_bytes;
+    const std::byte* value = bytes_at(cache.data) + kv_index(cache, layer, block, 1, kv_head, offset) * element_bytes;
+    for (const int32_t block_end = std::min(tile.count, j + cache.block_size - offset); j < block_end; ++j) {
+      tile.keys[j] = key;
+      tile.values[j] = value;
+      key += position_bytes;
+      value += position_bytes;
+    }
+  }
+  return tile;
+}
 
 void VectorOperators::plan_attention(const StepRows& rows, int64_t heads_per_kv_head, int32_t kv_heads) {
   const auto tokens_per_task = static_cast<int32_t>(std::max<int64_t>(1, kQueriesPerTask / heads_per_kv_head));
@@ -97,29 +129,23 @@ void VectorOperators::run_attention_task(const AttentionTask& task, AttentionScr
   };
 
   const bool half = cache.dtype == DType::kF16;
-  const size_t position_bytes = static_cast<size_t>(size) * dtype_bytes(cache.dtype);
+  const size_t row_bytes = static_cast<size_t>(size) * dtype_bytes(cache.dtype);
   const int32_t first_position = segment.position + task.token_begin;
   const int32_t context = first_position + task.token_count;  // positions that the last token sees
+  const auto find = [&](int32_t base) {
+    return find_positions(cache, layer, task.kv_head, rows, segment, base,
+                          std::min<int32_t>(context, base + kTilePositions));
+  };
+  PositionTile next = find(0);
   for (int32_t base = 0; base < context; base += kTilePositions) {
-    const int32_t count = std::min<int32_t>(kTilePositions, context - base);
-    const void* keys[kTilePositions];
-    const void* values[kTilePositions];
-    for (int32_t j = 0; j < count;) {  // block by block
-      const int32_t offset = (base + j) % cache.block_size;
-      const int32_t block = block_of(cache, rows, segment, base + j);
-      const std::byte* key =
-          bytes_at(cache.data) + kv_index(cache, layer, block, 0, task.kv_head, offset) * dtype_bytes(cache.dtype);
-      const std::byte* value =
-          bytes_at(cache.data) + kv_index(cache, layer, block, 1, task.kv_head, offset) * dtype_bytes(cache.dtype);
-      for (const int32_t end = std::min(count, j + cache.block_size - offset); j < end; ++j) {
-        keys[j] = key;
-        values[j] = value;
-        key += position_bytes;
-        value += position_bytes;
-      }
+    const PositionTile tile = next;
+    if (base + kTilePositions < context) {
+      next = find(base + kTilePositions);
+      prefetch(next.keys, next.count, row_bytes);
+      prefetch(next.values, next.count, row_bytes);
     }
-    kernels_.load_keys(keys, half, count, size, scratch.keys.data());
-    kernels_.load_values(values, half, count, size, padded_size, scratch.values.data());
+    kernels_.load_keys(tile.keys, half, tile.count, size, scratch.keys.data());
+    kernels_.load_values(tile.values, half, tile.count, size, padded_size, scratch.values.data());
 
     // Token i sees positions up to first_position + i: none of this tile, some of it, or all of it. What it does not
     // see must not reach its sums even times zero, since zero times infinity is not zero.

@@ -16,7 +16,7 @@ constexpr int64_t kElementsPerTask = 8192;
 constexpr int64_t kBlockK = 256;
 // Expanding a panel costs a few rows' worth of multiplying, so it is done once for up to this many rows. More of them
 // would push the inputs out of the second-level cache.
-constexpr int64_t kBlockRows = 128;
+constexpr int64_t kBlockRows = 64;
 constexpr int64_t kPanelsPerTaskMax = 16;
 // Tasks per thread: enough to even out threads of different speed.
 constexpr int64_t kTasksPerThread = 8;

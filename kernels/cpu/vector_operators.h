@@ -44,6 +44,12 @@ class VectorOperators final : public CpuOperators {
     int32_t token_count = 0;
     int32_t kv_head = 0;
   };
+  // Where the keys and values of some consecutive positions of one key/value head lie.
+  struct PositionTile {
+    int32_t count = 0;
+    const void* keys[kTilePositions];
+    const void* values[kTilePositions];
+  };
   struct AttentionScratch {
     std::vector<float> queries;
     std::vector<float> keys;
@@ -60,6 +66,8 @@ class VectorOperators final : public CpuOperators {
   void multiply_panel(const PanelFormat& format, const std::byte* panel, const Tensor& in, float* sums);
   void update_angles(const Tensor& positions, const Tensor& inverse_frequency);
   void plan_attention(const StepRows& rows, int64_t heads_per_kv_head, int32_t kv_heads);
+  static PositionTile find_positions(const KvCache& cache, int32_t layer, int32_t kv_head, const StepRows& rows,
+                                     const RowSegment& segment, int32_t begin, int32_t end);
   void run_attention_task(const AttentionTask& task, AttentionScratch& scratch, const Tensor& out, const Tensor& q,
                           const KvCache& cache, int32_t layer, const StepRows& rows);
 
