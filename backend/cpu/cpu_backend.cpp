@@ -22,7 +22,7 @@ Status check_options(const CpuBackendOptions& options) {
                           check_range("block_size", options.block_size, 1, 1024),
                           check_range("context_max", options.context_max, 0, kIntMax),
                           check_range("step_tokens_max", options.step_tokens_max, 1, 1 << 20),
-                          check_range("step_rows_max", options.step_rows_max, 1, 1 << 20)}) {
+                          check_range("step_rows_max", options.step_rows_max, 1, 1 << 16)}) {
     if (!s.ok()) return s;
   }
   if (options.kv_dtype == DType::kI32) return invalid_argument("the KV cache holds f16 or f32 numbers");
