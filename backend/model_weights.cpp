@@ -18,7 +18,8 @@ constexpr int64_t kSlabRowsMultiple = 64;   // rows of a slab, so that panels of
 size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 bool same_layout(const WeightShape& a, const WeightShape& b) {
-  return a.layout == b.layout && a.k == b.k && a.group == b.group && a.has_min == b.has_min;
+  return a.layout == b.layout && a.k == b.k && a.group == b.group && a.has_min == b.has_min &&
+         a.half_scales == b.half_scales;
 }
 
 }  // namespace

@@ -27,7 +27,8 @@ struct Format {
   WeightLayout layout;
   int32_t group;
   bool has_min;
-  Unpack unpack;  // nullptr for plain types
+  bool half_scales;  // scales and mins are the format's own half-precision constants
+  Unpack unpack;     // nullptr for plain types
 };
 
 // IEEE 754 half precision, little-endian, to single: exact.
@@ -223,33 +224,33 @@ void unpack_q6_k(const uint8_t* block, UnpackedBlock& out) {
 Format format_of(GgufType type) {
   switch (type) {
     case GgufType::kF32:
-      return {WeightLayout::kF32, 0, false, nullptr};
+      return {WeightLayout::kF32, 0, false, false, nullptr};
     case GgufType::kF16:
-      return {WeightLayout::kF16, 0, false, nullptr};
+      return {WeightLayout::kF16, 0, false, false, nullptr};
     case GgufType::kBF16:
-      return {WeightLayout::kBF16, 0, false, nullptr};
+      return {WeightLayout::kBF16, 0, false, false, nullptr};
     case GgufType::kQ4_0:
-      return {WeightLayout::kQ4, 32, true, unpack_q4_0};
+      return {WeightLayout::kQ4, 32, true, false, unpack_q4_0};
     case GgufType::kQ4_1:
-      return {WeightLayout::kQ4, 32, true, unpack_q4_1};
+      return {WeightLayout::kQ4, 32, true, true, unpack_q4_1};
     case GgufType::kQ5_0:
-      return {WeightLayout::kQ8, 32, false, unpack_q5_0};
+      return {WeightLayout::kQ8, 32, false, true, unpack_q5_0};
     case GgufType::kQ5_1:
-      return {WeightLayout::kQ8, 32, true, unpack_q5_1};
+      return {WeightLayout::kQ8, 32, true, true, unpack_q5_1};
     case GgufType::kQ8_0:
-      return {WeightLayout::kQ8, 32, false, unpack_q8_0};
+      return {WeightLayout::kQ8, 32, false, true, unpack_q8_0};
     case GgufType::kQ2_K:
-      return {WeightLayout::kQ4, 16, true, unpack_q2_k};
+      return {WeightLayout::kQ4, 16, true, false, unpack_q2_k};
     case GgufType::kQ3_K:
-      return {WeightLayout::kQ4, 16, true, unpack_q3_k};
+      return {WeightLayout::kQ4, 16, true, false, unpack_q3_k};
     case GgufType::kQ4_K:
-      return {WeightLayout::kQ4, 32, true, unpack_q4_k};
+      return {WeightLayout::kQ4, 32, true, false, unpack_q4_k};
     case GgufType::kQ5_K:
-      return {WeightLayout::kQ8, 32, true, unpack_q5_k};
+      return {WeightLayout::kQ8, 32, true, false, unpack_q5_k};
     case GgufType::kQ6_K:
-      return {WeightLayout::kQ8, 16, false, unpack_q6_k};
+      return {WeightLayout::kQ8, 16, false, false, unpack_q6_k};
     case GgufType::kIQ4_NL:
-      return {WeightLayout::kQ8, 32, false, unpack_iq4_nl};
+      return {WeightLayout::kQ8, 32, false, true, unpack_iq4_nl};
   }
   check_failed(__FILE__, __LINE__, "type", "GgufFile::open() lets no other type through");
 }
@@ -282,6 +283,7 @@ WeightShape transcoded_shape(const GgufTensor& tensor) {
   shape.k = static_cast<int64_t>(tensor.dims[0]);
   shape.group = format.group;
   shape.has_min = format.has_min;
+  shape.half_scales = format.half_scales;
   return shape;
 }
 

@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
 
+#include "kernels/float16.h"
 #include "tests/tools/gguf_writer.h"
 #include "tests/tools/tiny_llama.h"
 
@@ -109,6 +111,18 @@ TEST_P(Transcode, RowsInCanonicalFormStandForTheReferenceExactly) {
       ASSERT_EQ(evaluate(shape, rows, i), expected_[static_cast<size_t>(begin * shape.k) + i]) << "element " << i;
     }
   }
+}
+
+TEST_P(Transcode, ScalesThatAreCalledHalvesAreHalves) {
+  const WeightShape shape = transcoded_shape(*tensor_);
+  TranscodeBuffer buffer;
+  const HostWeightRows rows = transcode_rows(*tensor_, 0, shape.n, buffer);
+  const auto is_half = [](float value) { return half_to_float(float_to_half(value)) == value; };
+  const bool all_halves = std::ranges::all_of(rows.scales, is_half) && std::ranges::all_of(rows.mins, is_half);
+  EXPECT_TRUE(all_halves || !shape.half_scales);
+  const std::string_view name = GetParam().name;
+  EXPECT_EQ(shape.half_scales,
+            name == "Q8_0" || name == "Q4_1" || name == "Q5_0" || name == "Q5_1" || name == "IQ4_NL");
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, Transcode, testing::ValuesIn(kTypes),
