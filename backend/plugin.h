@@ -2,7 +2,7 @@
  *
  * A plug-in is a shared object that exports twostroke_plugin(). The server loads it with dlopen, checks version and sizes,
  * creates one backend and calls it once per step. Nothing but plain C data crosses: no exceptions, no C++ types, no
- * ownership. tests/backend/ holds a complete small plug-in in C.
+ * ownership. tests/backend/plugins/ holds a complete one in C.
  *
  * Rules
  * - Every struct that may grow starts with `struct_size`. Who fills it sets the size it knows; who reads it uses no field
