@@ -1,17 +1,19 @@
 /* The step-level plug-in interface: a C ABI behind which anyone can build a backend for twostroke.
  *
- * A plug-in is a shared object that exports twostroke_plugin(). The server loads it with dlopen, checks version and sizes,
- * creates one backend and calls it once per step. Nothing but plain C data crosses: no exceptions, no C++ types, no
- * ownership. tests/backend/plugins/ holds a complete one in C.
+ * A plug-in is a shared object that exports twostroke_plugin(). The server loads it with dlopen, checks version and
+ * sizes, creates one backend and calls it once per step. Nothing but plain C data crosses: no exceptions, no C++ types,
+ * no ownership. tests/backend/plugins/ holds a complete one in C.
  *
  * Rules
- * - Every struct that may grow starts with `struct_size`. Who fills it sets the size it knows; who reads it uses no field
- *   beyond that size. Fields are only ever added at the end; any other change raises TWOSTROKE_ABI_VERSION.
- * - The caller's memory (options, steps) is borrowed until the call returns; that of submit() until the next wait() returns.
+ * - Every struct that may grow starts with `struct_size`. Who fills it sets the size it knows; who reads it uses no
+ * field beyond that size. Fields are only ever added at the end; any other change raises TWOSTROKE_ABI_VERSION.
+ * - The caller's memory (options, steps) is borrowed until the call returns; that of submit() until the next wait()
+ * returns.
  * - Memory that a plug-in returns (info, result, messages) stays valid until the next call on the same backend.
  * - submit() and wait() are called from one thread, in turn, one step in flight.
- * - Functions return 0 (TWOSTROKE_OK) or an error code; last_error() then gives a message for people. TWOSTROKE_ERROR_DEAD
- *   means that no later step can work; TWOSTROKE_ERROR_STEP that this step is lost and the next may be tried.
+ * - Functions return 0 (TWOSTROKE_OK) or an error code; last_error() then gives a message for people.
+ * TWOSTROKE_ERROR_DEAD means that no later step can work; TWOSTROKE_ERROR_STEP that this step is lost and the next may
+ * be tried.
  */
 #ifndef TWOSTROKE_BACKEND_PLUGIN_H
 #define TWOSTROKE_BACKEND_PLUGIN_H
@@ -76,10 +78,10 @@ typedef struct twostroke_row {
   uint32_t struct_size;
   uint32_t samples; /* 1: choose the token behind the row's last one */
   uint64_t sequence;
-  uint32_t token_begin, token_count; /* slice of step.tokens */
-  uint32_t position;                 /* of the first token */
-  uint32_t block_begin, block_count; /* slice of step.blocks */
-  uint32_t prompt_count;             /* how many of `history` are prompt */
+  uint32_t token_begin, token_count;  /* slice of step.tokens */
+  uint32_t position;                  /* of the first token */
+  uint32_t block_begin, block_count;  /* slice of step.blocks */
+  uint32_t prompt_count;              /* how many of `history` are prompt */
   const twostroke_sampling* sampling; /* null unless samples */
   const int32_t* history;             /* null unless samples: all position + token_count tokens so far */
   const uint32_t* mask;               /* null when unconstrained: (vocab_size + 31) / 32 words */

@@ -14,6 +14,10 @@
 namespace twostroke {
 namespace {
 
+struct SubmitCommand {
+  Request request;
+  TimeNs submitted;  // the wait in the inbox counts
+};
 struct CancelCommand {
   RequestId request;
 };
@@ -21,7 +25,7 @@ struct FinishCommand {
   RequestId request;
   uint32_t sequence;
 };
-using Command = std::variant<Request, CancelCommand, FinishCommand>;
+using Command = std::variant<SubmitCommand, CancelCommand, FinishCommand>;
 
 constexpr TimeNs kBetweenSteps = std::numeric_limits<TimeNs>::min();
 
@@ -129,10 +133,11 @@ Status Engine::Impl::refuse(size_t prompt_tokens) const {
 Status Engine::Impl::submit(Request&& request) {
   if (Status status = scheduler.validate(request); !status.ok()) return status;
   const size_t prompt_tokens = request.prompt.size();
+  const TimeNs now = clock.now();
   {
     const std::lock_guard lock(mutex);
     if (Status status = refuse(prompt_tokens); !status.ok()) return status;
-    inbox.emplace_back(std::move(request));
+    inbox.emplace_back(SubmitCommand{std::move(request), now});
     ++inbox_waiting.requests;
     inbox_waiting.tokens += prompt_tokens;
     ++unended;
@@ -177,8 +182,8 @@ bool Engine::Impl::take_commands() {
 void Engine::Impl::apply_commands() {
   const TimeNs now = clock.now();
   for (Command& command : commands) {
-    if (auto* request = std::get_if<Request>(&command)) {
-      const Status status = scheduler.submit(std::move(*request), now);
+    if (auto* submit = std::get_if<SubmitCommand>(&command)) {
+      const Status status = scheduler.submit(std::move(submit->request), submit->submitted);
       CHECK(status.ok(), status.message());
     } else if (const auto* cancel = std::get_if<CancelCommand>(&command)) {
       scheduler.cancel(cancel->request, now);

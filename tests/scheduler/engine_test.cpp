@@ -290,6 +290,19 @@ TEST_F(EngineTest, AHangingStepShowsInItsAge) {
   EXPECT_GT(collector_.outputs().back().duration_ns, 5 * kSecondNs);
 }
 
+TEST_F(EngineTest, TheWaitInTheInboxCountsAsQueueTime) {
+  start(hanging_in(kFirstStep));
+  ASSERT_TRUE(engine_->submit(greedy_request(1, {1}, 1)).ok());
+  backend_->await_hang();
+  const TimeNs submitted = clock_.now();
+  ASSERT_TRUE(engine_->submit(greedy_request(2, {1}, 1)).ok());
+  clock_.advance(3 * kSecondNs);
+  backend_->release();
+  const Collector::Record record = collector_.await_end(2);
+  EXPECT_EQ(record.summary.submitted, submitted);
+  EXPECT_GE(record.summary.first_scheduled, submitted + 3 * kSecondNs);
+}
+
 TEST_F(EngineTest, DrainingRefusesNewRequestsAndFinishesTheOthers) {
   start(hanging_in(kFirstStep));
   ASSERT_TRUE(engine_->submit(greedy_request(1, {1}, 3)).ok());
