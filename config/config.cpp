@@ -41,7 +41,7 @@ void declare(CLI::App& app, ServeConfig& c) {
   auto* scheduling = group("Scheduling");
   scheduling->add_option("--max-step-tokens", c.max_step_tokens, "Tokens in one step, decodes and prefill together")
       ->check(Range(1u, 1u << 20));
-  scheduling->add_option("--max-chunk-tokens", c.max_chunk_tokens, "Tokens of one prefill chunk; 0: all of a step's")
+  scheduling->add_option("--max-chunk-tokens", c.max_chunk_tokens, "Tokens of one prefill chunk; 0: half of a step's")
       ->check(Range(0u, 1u << 20));
   scheduling->add_option("--max-running", c.max_running, "Sequences running at once")->check(Range(1u, 1u << 16));
   scheduling

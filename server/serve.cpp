@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/thread_pool.hpp>
@@ -31,7 +32,7 @@ namespace {
 SchedulerLimits scheduler_limits(const ServeConfig& c) {
   return {.max_step_tokens = c.max_step_tokens,
           .max_running = c.max_running,
-          .max_chunk_tokens = c.max_chunk_tokens == 0 ? c.max_step_tokens : c.max_chunk_tokens,
+          .max_chunk_tokens = c.max_chunk_tokens == 0 ? std::max(1U, c.max_step_tokens / 2) : c.max_chunk_tokens,
           .max_waiting_requests = c.max_waiting_requests,
           .max_waiting_tokens = c.max_waiting_tokens,
           .max_overtakes = c.max_overtakes,
