@@ -34,8 +34,8 @@ struct ServeConfig {
 
   // Scheduling.
   uint32_t max_step_tokens = 512;
-  uint32_t max_chunk_tokens =
-      0;  // of one prefill chunk; 0: half of a step's, so that a short prompt gets in beside a long one
+  // Of one prefill chunk; 0: half of a step's, so that a short prompt gets in beside a long one.
+  uint32_t max_chunk_tokens = 0;
   uint32_t max_running = 64;
   uint32_t max_waiting_requests = 1024;
   uint64_t max_waiting_tokens = 1 << 20;
