@@ -4,9 +4,13 @@
 #include <cctype>
 #include <cstdlib>
 #include <iostream>
+#include <memory>
+#include <sstream>
 
 namespace twostroke {
 namespace {
+
+constexpr int kUsageError = 2;  // the exit code, as for an unknown command
 
 std::string environment_name(const std::string& flag) {
   std::string name = "TWOSTROKE_";
@@ -52,11 +56,13 @@ void declare(CLI::App& app, ServeConfig& c) {
       ->check(Range(uint64_t{1}, uint64_t{1} << 40));
   scheduling->add_option("--max-overtakes", c.max_overtakes, "How often a waiting request may be passed over")
       ->check(Range(0u, 1u << 24));
-  scheduling->add_flag("--prefix-cache,!--no-prefix-cache", c.prefix_cache, "Reuse the KV of equal prompt beginnings");
+  // CLI11 prints a flag that nobody set as false in --print-config, unless its default is spelled out.
+  scheduling->add_flag("--prefix-cache,!--no-prefix-cache", c.prefix_cache, "Reuse the KV of equal prompt beginnings")
+      ->default_str(c.prefix_cache ? "true" : "false");
 
   auto* serving = group("Serving");
   serving->add_option("--host", c.host, "Address to listen on");
-  serving->add_option("--port", c.port, "Port to listen on; 0: a free one");
+  serving->add_option("--port", c.port, "Port to listen on; 0: a free one")->check(Range(0u, 65535u));
   serving->add_option("--io-threads", c.io_threads, "Threads for sockets")->check(Range(1u, 64u));
   serving->add_option("--text-threads", c.text_threads, "Threads for templates and tokenizing")->check(Range(1u, 64u));
   serving->add_option("--max-connections", c.max_connections, "Open connections")->check(Range(1u, 1u << 20));
@@ -65,12 +71,15 @@ void declare(CLI::App& app, ServeConfig& c) {
   serving->add_option("--max-preparing-requests", c.max_preparing_requests, "Requests being tokenized; beyond it 429")
       ->check(Range(1u, 1u << 20));
   serving->add_option("--max-pending-events", c.max_pending_events, "Tokens that a slow client may leave unread")
-      ->check(Range(16u, 1u << 24));
-  serving->add_option("--sse-keep-alive-ms", c.sse_keep_alive_ms, "Comment on silent streams after so long; 0: never");
+      ->check(Range(1024u, 1u << 24));  // well above what one step may bring for one request: a token for each choice
+  serving->add_option("--sse-keep-alive-ms", c.sse_keep_alive_ms, "Comment on silent streams after so long; 0: never")
+      ->check(Range(0u, 86'400'000u));
   serving->add_option("--step-stall-ms", c.step_stall_ms, "A step longer than this makes the server not ready")
       ->check(Range(1u, 86'400'000u));
-  serving->add_option("--drain-notice-ms", c.drain_notice_ms, "After SIGTERM: not ready but accepting, for so long");
-  serving->add_option("--drain-timeout-ms", c.drain_timeout_ms, "Then streams may finish for so long");
+  serving->add_option("--drain-notice-ms", c.drain_notice_ms, "After SIGTERM: not ready but accepting, for so long")
+      ->check(Range(0u, 86'400'000u));
+  serving->add_option("--drain-timeout-ms", c.drain_timeout_ms, "Then streams may finish for so long")
+      ->check(Range(0u, 86'400'000u));
 
   auto* logging = group("Logging");
   logging->add_option("--log-level", c.log_level, "How much to log")
@@ -79,20 +88,56 @@ void declare(CLI::App& app, ServeConfig& c) {
       ->check(IsMember({"text", "json"}));
 }
 
+// Kubernetes gives every pod beside a service named "twostroke" a TWOSTROKE_PORT of its own, "tcp://10.0.0.11:8000".
+bool is_kubernetes_link(const std::string& flag, const std::string& value) {
+  return flag == "port" && value.find("://") != std::string::npos;
+}
+
+// `line` without its comment: what follows a '#' outside quotes.
+std::string without_comment(const std::string& line) {
+  char quote = '\0';
+  for (size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i];
+    if (quote != '\0') {
+      if (c == quote) quote = '\0';
+    } else if (c == '"' || c == '\'') {
+      quote = c;
+    } else if (c == '#') {
+      return line.substr(0, i);
+    }
+  }
+  return line;
+}
+
+// CLI11 ends a value at a '#' even inside quotes, so comments are taken off before it reads the file.
+class ConfigFormat final : public CLI::ConfigTOML {
+ public:
+  std::vector<CLI::ConfigItem> from_config(std::istream& input) const override {
+    std::stringstream plain;
+    for (std::string line; std::getline(input, line);) plain << without_comment(line) << '\n';
+    CLI::ConfigTOML reader;
+    reader.comment('\0');
+    return reader.from_config(plain);
+  }
+};
+
 // The environment as flags that stand before the command line's own, so that the last one wins. (CLI11 would let the
 // file win over the environment.)
 std::vector<std::string> environment_arguments(const CLI::App& app) {
   std::vector<std::string> arguments;
   for (const CLI::Option* option : app.get_options([](const CLI::Option* o) { return o->get_configurable(); })) {
     const std::string flag = option->get_single_name();
-    if (const char* value = std::getenv(environment_name(flag).c_str())) arguments.push_back("--" + flag + "=" + value);
+    const char* value = std::getenv(environment_name(flag).c_str());
+    if (value == nullptr || is_kubernetes_link(flag, value)) continue;
+    arguments.push_back("--" + flag + "=" + value);
   }
   return arguments;
 }
 
 Status validate(const ServeConfig& c) {
   if (c.model.empty()) return invalid_argument("--model is required: give a GGUF file, for example --model model.gguf");
-  if (c.port == 0 && c.host.empty()) return invalid_argument("--host must not be empty");
+  if (c.host.empty())
+    return invalid_argument("--host must not be empty: give an address, for example 127.0.0.1, or 0.0.0.0 for all");
   if (!c.plugin_args.empty() && (c.backend == "cpu" || c.backend == "sim")) {
     return invalid_argument("--plugin-args has no meaning for --backend " + c.backend + ": leave it out");
   }
@@ -121,9 +166,11 @@ ServeCommand parse_serve_command(const std::vector<std::string>& arguments, std:
       ->configurable(false);
   app.set_config("--config", "", "File of settings (TOML: max-running = 32)");
   app.allow_config_extras(false);
-  if (const char* file = std::getenv("TWOSTROKE_CONFIG")) app.get_config_ptr()->default_val(file);
+  app.config_formatter(std::make_shared<ConfigFormat>());
 
   std::vector<std::string> all;
+  // As a flag, so that a file that is not there is an error.
+  if (const char* file = std::getenv("TWOSTROKE_CONFIG")) all.push_back(std::string("--config=") + file);
   for (const CLI::App* group : app.get_subcommands([](const CLI::App*) { return true; })) {
     const auto found = environment_arguments(*group);
     all.insert(all.end(), found.begin(), found.end());
@@ -133,7 +180,7 @@ ServeCommand parse_serve_command(const std::vector<std::string>& arguments, std:
   try {
     app.parse(all);
   } catch (const CLI::ParseError& error) {
-    command.exit_code = app.exit(error, out, err);
+    command.exit_code = app.exit(error, out, err) == 0 ? 0 : kUsageError;
     return command;
   }
   if (print_config) {
@@ -142,7 +189,7 @@ ServeCommand parse_serve_command(const std::vector<std::string>& arguments, std:
   }
   if (const Status status = validate(config); !status.ok()) {
     err << "twostroke serve: " << status.message() << "\n";
-    command.exit_code = 2;
+    command.exit_code = kUsageError;
     return command;
   }
   command.run = true;

@@ -2,7 +2,8 @@
 //
 // Where a value comes from, first match wins:  --flag  >  TWOSTROKE_FLAG in the environment  >  the file of --config  >
 // the default here. Unknown flags and unknown keys of the file are fatal; unknown TWOSTROKE_ variables are not, since
-// Kubernetes puts TWOSTROKE_SERVICE_HOST and the like into every pod beside a service of that name.
+// Kubernetes puts TWOSTROKE_SERVICE_HOST and the like into every pod beside a service of that name; its TWOSTROKE_PORT
+// ("tcp://...") is passed over too.
 // --print-config prints all settings in force, in the file's own format (TOML), and ends.
 //
 // These are plain numbers and strings: the layers below have settings types of their own, which main fills from this

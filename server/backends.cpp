@@ -63,16 +63,19 @@ Result<std::unique_ptr<Backend>> make_sim(const ServeConfig& config, const GgufF
     if (!length.ok()) return length.status();
     context = std::clamp<uint64_t>(*length, 1, kSimContext);
   }
+  const uint64_t blocks = config.max_running * ((context + config.block_size - 1) / config.block_size);
+  if (blocks > INT32_MAX) {
+    return invalid_argument("--max-running times --context-max is more than the sim backend simulates: lower one");
+  }
   SimOptions options;
   options.kv_check = KvCheck::kOff;
-  options.info = {
-      .name = "sim",
-      .vocab_size = vocab_size,
-      .context_max = static_cast<int32_t>(context),
-      .block_size = static_cast<int32_t>(config.block_size),
-      .block_count = static_cast<int32_t>(config.max_running * ((context + config.block_size - 1) / config.block_size)),
-      .step_tokens_max = static_cast<int32_t>(config.max_step_tokens),
-      .step_rows_max = static_cast<int32_t>(std::min(config.max_running, config.max_step_tokens))};
+  options.info = {.name = "sim",
+                  .vocab_size = vocab_size,
+                  .context_max = static_cast<int32_t>(context),
+                  .block_size = static_cast<int32_t>(config.block_size),
+                  .block_count = static_cast<int32_t>(blocks),
+                  .step_tokens_max = static_cast<int32_t>(config.max_step_tokens),
+                  .step_rows_max = static_cast<int32_t>(std::min(config.max_running, config.max_step_tokens))};
   Result<std::unique_ptr<SimBackend>> backend = SimBackend::create(std::move(options));
   if (!backend.ok()) return backend.status();
   return std::unique_ptr<Backend>(std::move(*backend));

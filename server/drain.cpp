@@ -36,6 +36,7 @@ void Drain::wait_for_signal() {
     if (error) return;
     if (draining_) {
       spdlog::warn("second signal: ending now");
+      signals_.clear();  // a third one ends the process, whatever it hangs in
       timer_.cancel();
       finish();
       return;
@@ -48,7 +49,9 @@ void Drain::wait_for_signal() {
 void Drain::begin(int signal) {
   draining_ = true;
   health_.draining();
-  const milliseconds notice = signal == SIGINT ? milliseconds(0) : times_.notice;
+  // Nobody has to notice that Ctrl-C was pressed, or that a server which was not ready yet still is not.
+  const bool at_once = signal == SIGINT || engine_.load() == nullptr;
+  const milliseconds notice = at_once ? milliseconds(0) : times_.notice;
   spdlog::info("draining: {} ms notice, then at most {} ms for {} requests under way", notice.count(),
                times_.timeout.count(), server_.exchanges());
   timer_.expires_after(notice);
@@ -58,16 +61,17 @@ void Drain::begin(int signal) {
 }
 
 void Drain::refuse() {
-  if (Engine* engine = engine_.load()) engine->begin_drain();
   deadline_ = std::chrono::steady_clock::now() + times_.timeout;
   watch();
 }
 
 void Drain::watch() {
   Engine* engine = engine_.load();
+  if (engine != nullptr) engine->begin_drain();  // here, as it may have been loaded meanwhile
   const bool time_is_up = std::chrono::steady_clock::now() >= deadline_;
   const bool nothing_left = (engine == nullptr || engine->drained()) && server_.exchanges() == 0;
   if (nothing_left || (time_is_up && stopped_)) {
+    signals_.clear();  // from here on a signal ends the process, whatever it hangs in
     signals_.cancel();
     on_end_();
     return;

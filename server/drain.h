@@ -4,7 +4,7 @@
 //          --> new requests get 503 with Retry-After; streams go on (drain_timeout_ms at most)
 //          --> what is left gets an error event; connections close; the I/O context stops
 //
-// A second signal skips to the last step.
+// A second signal skips to the last step; a third ends the process as if nobody caught it.
 #pragma once
 
 #include <boost/asio/io_context.hpp>

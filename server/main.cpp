@@ -22,9 +22,7 @@ constexpr const char* kUsage =
     "\n"
     "twostroke COMMAND --help explains each; twostroke --version prints the version.\n";
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   const std::string command = argc > 1 ? argv[1] : "";
   const std::vector<std::string> arguments(argv + (argc > 1 ? 2 : 1), argv + argc);
   if (command == "serve") {
@@ -48,4 +46,14 @@ int main(int argc, char** argv) {
               << "'. Commands: serve, tokenize, render; see twostroke --help.\n";
   }
   return 2;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int code = run(argc, argv);
+  std::cout.flush();
+  if (std::cout.good()) return code;
+  std::cerr << "twostroke: the output could not be written: is the disk full?\n";
+  return 1;
 }

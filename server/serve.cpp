@@ -6,6 +6,8 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/thread_pool.hpp>
+#include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <thread>
 #include <vector>
@@ -60,14 +62,16 @@ int fail(const Status& status) {
 class IoThreads {
  public:
   explicit IoThreads(asio::io_context& io) : io_(io), work_(asio::make_work_guard(io)) {}
-  ~IoThreads() {
-    io_.stop();  // only a failed start still has work here
-    join();
-  }
+  ~IoThreads() { stop(); }
   void start(uint32_t count) {
     for (uint32_t i = 0; i < count; ++i) threads_.emplace_back([this] { io_.run(); });
   }
   void release() { work_.reset(); }
+  // For a failed start: ends the threads although there is work, before anything that it refers to goes away.
+  void stop() {
+    io_.stop();
+    join();
+  }
   void join() {
     for (std::thread& thread : threads_) {
       if (thread.joinable()) thread.join();
@@ -83,6 +87,8 @@ class IoThreads {
 }  // namespace
 
 int serve(const ServeConfig& config) {
+  // A reader of the log that goes away must not take the server with it.
+  std::signal(SIGPIPE, SIG_IGN);
   start_logging(config.log_level, config.log_format);
   const std::string name = model_name(config);
   spdlog::info("twostroke {} loads {}", kVersion, log_text(config.model));
@@ -115,6 +121,11 @@ int serve(const ServeConfig& config) {
 
   IoThreads io_threads(io);
   Drain drain(io, {milliseconds(config.drain_notice_ms), milliseconds(config.drain_timeout_ms)}, health, server, [&] {
+    if (slot.get() == nullptr) {
+      // Nothing was accepted yet, and a large model may still take minutes to load.
+      spdlog::info("ended while loading");
+      std::_Exit(0);
+    }
     server.stop();
     io_threads.release();
   });
@@ -123,7 +134,10 @@ int serve(const ServeConfig& config) {
   io_threads.start(config.io_threads);
 
   Result<std::unique_ptr<Backend>> backend = make_backend(config, *text->file, text->tokenizer->vocab_size());
-  if (!backend.ok()) return fail(backend.status());
+  if (!backend.ok()) {
+    io_threads.stop();
+    return fail(backend.status());
+  }
   const BackendInfo& info = (*backend)->info();
   Engine engine(scheduler_limits(config), EngineLimits{}, **backend,
                 [&hub](StepOutput&& output) { hub.deliver(std::move(output)); });
@@ -146,7 +160,9 @@ int serve(const ServeConfig& config) {
   health.model_loaded(engine);
   spdlog::info("{}: {} tokens of context, {} KV blocks of {} positions, steps of {} tokens", info.name,
                info.context_max, info.block_count, info.block_size, engine.limits().max_step_tokens);
-  spdlog::info("ready: model '{}' on http://{}:{}/v1", log_text(name), config.host, server.port());
+  const bool ipv6 = config.host.find(':') != std::string::npos;
+  spdlog::info("ready: model '{}' on http://{}:{}/v1", log_text(name), ipv6 ? "[" + config.host + "]" : config.host,
+               server.port());
   io_threads.join();
   text_pool.join();
   spdlog::info("ended");

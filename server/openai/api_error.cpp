@@ -37,6 +37,14 @@ ApiError to_api_error(const Status& status) {
   }
 }
 
+std::optional<ApiError> context_overflow(size_t prompt_tokens, int32_t context_max) {
+  if (prompt_tokens < static_cast<size_t>(context_max)) return std::nullopt;
+  return ApiError{.message = "This model's maximum context length is " + std::to_string(context_max) +
+                             " tokens, and the prompt has at least " + std::to_string(prompt_tokens) +
+                             ": shorten it, so that there is room for an answer.",
+                  .code = "context_length_exceeded"};
+}
+
 std::string error_json(const ApiError& error) {
   return http::error_body(error.message, error.type, error.param.value_or(""), error.code.value_or(""));
 }

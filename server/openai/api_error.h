@@ -1,6 +1,7 @@
 // ApiError: what a client did wrong or what went wrong for it, in the shape that OpenAI clients read.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -24,6 +25,10 @@ ApiError bad_field(std::string param, std::string message);
 // The HTTP meaning of a Status from below: invalid 400, unsupported 400, not found 404, exhausted 429 with Retry-After,
 // unavailable 503 with Retry-After, everything else 500.
 ApiError to_api_error(const Status& status);
+
+// The 400 for a prompt that leaves no room for an answer, in the words and with the code by which clients recognise it
+// (LiteLLM reads the message, openai the code); nothing for one that fits. `prompt_tokens` may be a lower bound.
+std::optional<ApiError> context_overflow(size_t prompt_tokens, int32_t context_max);
 
 // {"error": {"message", "type", "param", "code"}}: all four keys, always.
 std::string error_json(const ApiError& error);

@@ -46,15 +46,22 @@ bool flatten_content(FieldReader& fields, const std::string& where, Json& messag
 }
 
 // Templates print arguments as objects; clients send them as the JSON text that the model wrote.
-void parse_tool_arguments(Json& message) {
-  if (!message.contains("tool_calls") || !message["tool_calls"].is_array()) return;
+bool parse_tool_arguments(FieldReader& fields, const std::string& where, JsonGuard& guard, Json& message) {
+  if (!message.contains("tool_calls") || !message["tool_calls"].is_array()) return true;
   for (Json& call : message["tool_calls"]) {
     if (!call.is_object() || !call.contains("function") || !call["function"].is_object()) continue;
     Json& function = call["function"];
     if (!function.contains("arguments") || !function["arguments"].is_string()) continue;
-    Json parsed = Json::parse(function["arguments"].get<std::string>(), nullptr, /*allow_exceptions=*/false);
-    if (parsed.is_object()) function["arguments"] = std::move(parsed);
+    Status cost;
+    std::optional<Json> parsed = parse_inner_object(function["arguments"].get_ref<const std::string&>(), guard, cost);
+    if (!cost.ok()) {
+      fields.fail(where + ".tool_calls",
+                  "The JSON in the arguments of a call in '" + where + ".tool_calls' " + cost.message() + ".");
+      return false;
+    }
+    if (parsed) function["arguments"] = std::move(*parsed);
   }
+  return true;
 }
 
 void read_messages(FieldReader& fields, Json& messages) {
@@ -69,6 +76,7 @@ void read_messages(FieldReader& fields, Json& messages) {
     return;
   }
   messages = *value;
+  JsonGuard guard(kJsonDepthMax);
   for (size_t i = 0; i < messages.size(); ++i) {
     Json& message = messages[i];
     const std::string where = "messages[" + std::to_string(i) + "]";
@@ -89,7 +97,7 @@ void read_messages(FieldReader& fields, Json& messages) {
       return;
     }
     if (!flatten_content(fields, where, message)) return;
-    parse_tool_arguments(message);
+    if (!parse_tool_arguments(fields, where, guard, message)) return;
   }
 }
 

@@ -7,6 +7,7 @@
 #include "server/openai/json.h"
 #include "server/openai/prepare.h"
 #include "server/openai/service.h"
+#include "server/openai/text_thread.h"
 
 namespace twostroke::openai {
 
@@ -17,6 +18,30 @@ using http::HttpResponse;
 namespace {
 
 constexpr uint32_t kCompletionTokensDefault = 16;
+// A larger body is parsed on a text thread, where it delays nobody's stream.
+constexpr size_t kBodyBytesOnIoThreadMax = 64 * 1024;
+
+template <typename Request>
+using Parsed = std::variant<Request, ApiError>;
+
+template <typename Request>
+asio::awaitable<Parsed<Request>> read_request(Exchange& exchange, Service& service,
+                                              Parsed<Request> (*parse)(const Json& body, int32_t vocab_size)) {
+  const auto read = [parse, vocab_size = service.tokenizer.vocab_size()](std::string_view content_type,
+                                                                         std::string_view text) -> Parsed<Request> {
+    const auto body = parse_body(content_type, text);
+    if (const auto* error = std::get_if<ApiError>(&body)) return *error;
+    return parse(std::get<Json>(body), vocab_size);
+  };
+  const std::string_view content_type = exchange.request().header("Content-Type");
+  const std::string& text = exchange.request().body;
+  if (text.size() <= kBodyBytesOnIoThreadMax) co_return read(content_type, text);
+  std::function<Parsed<Request>()> work = [read, content_type = std::string(content_type), text] {
+    return read(content_type, text);
+  };
+  Parsed<Request> parsed = co_await on_text_thread(service, std::move(work));
+  co_return parsed;
+}
 
 asio::awaitable<void> refuse(Exchange& exchange, const Service& service, const ApiError& error) {
   service.on_refusal(error.status);
@@ -36,7 +61,7 @@ std::optional<ApiError> check_model(const Service& service, const std::string& m
 // From checked request to answer, the same for every protocol.
 asio::awaitable<void> generate(Exchange& exchange, Service& service, const GenerationOptions& options,
                                std::function<Prompts()> prepare, uint32_t max_tokens_default, AnswerFormat& format) {
-  Prompts prompts = co_await prepare_on_text_thread(service, std::move(prepare));
+  Prompts prompts = co_await on_text_thread(service, std::move(prepare));
   if (const auto* error = std::get_if<ApiError>(&prompts)) {
     co_await refuse(exchange, service, *error);
     co_return;
@@ -51,12 +76,7 @@ asio::awaitable<void> generate(Exchange& exchange, Service& service, const Gener
 }
 
 asio::awaitable<void> chat_completions(Exchange& exchange, Service& service) {
-  auto body = parse_body(exchange.request());
-  if (const auto* error = std::get_if<ApiError>(&body)) {
-    co_await refuse(exchange, service, *error);
-    co_return;
-  }
-  auto parsed = parse_chat_request(std::get<Json>(body), service.tokenizer.vocab_size());
+  Parsed<ChatRequest> parsed = co_await read_request<ChatRequest>(exchange, service, parse_chat_request);
   if (const auto* error = std::get_if<ApiError>(&parsed)) {
     co_await refuse(exchange, service, *error);
     co_return;
@@ -74,12 +94,8 @@ asio::awaitable<void> chat_completions(Exchange& exchange, Service& service) {
 }
 
 asio::awaitable<void> completions(Exchange& exchange, Service& service) {
-  auto body = parse_body(exchange.request());
-  if (const auto* error = std::get_if<ApiError>(&body)) {
-    co_await refuse(exchange, service, *error);
-    co_return;
-  }
-  auto parsed = parse_completion_request(std::get<Json>(body), service.tokenizer.vocab_size());
+  Parsed<CompletionRequest> parsed =
+      co_await read_request<CompletionRequest>(exchange, service, parse_completion_request);
   if (const auto* error = std::get_if<ApiError>(&parsed)) {
     co_await refuse(exchange, service, *error);
     co_return;

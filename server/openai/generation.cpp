@@ -35,19 +35,6 @@ void Generation::abandon() {
   queue_->close();
 }
 
-namespace {
-
-// Clients recognise an overflow of the context by these words (LiteLLM) or by the code (openai).
-std::optional<ApiError> context_overflow(size_t prompt_tokens, int32_t context_max) {
-  if (prompt_tokens < static_cast<size_t>(context_max)) return std::nullopt;
-  const std::string context = std::to_string(context_max);
-  return ApiError{.message = "This model's maximum context length is " + context + " tokens, and the prompt has " +
-                             std::to_string(prompt_tokens) + ": shorten it, so that there is room for an answer.",
-                  .code = "context_length_exceeded"};
-}
-
-}  // namespace
-
 std::optional<ApiError> Generation::start(std::vector<std::vector<TokenId>> prompts, uint32_t max_tokens_default) {
   for (const auto& prompt : prompts) {
     if (auto error = context_overflow(prompt.size(), service_.engine.backend_info().context_max)) return error;

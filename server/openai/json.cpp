@@ -1,35 +1,10 @@
 #include "server/openai/json.h"
 
-#include <algorithm>
 #include <cctype>
 #include <cmath>
 
 namespace twostroke::openai {
 namespace {
-
-// The deepest nesting of brackets outside strings. Linear, without a stack.
-int nesting_depth(std::string_view text) {
-  int depth = 0;
-  int deepest = 0;
-  bool in_string = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string) {
-      if (c == '\\') {
-        ++i;
-      } else if (c == '"') {
-        in_string = false;
-      }
-    } else if (c == '"') {
-      in_string = true;
-    } else if (c == '[' || c == '{') {
-      deepest = std::max(deepest, ++depth);
-    } else if (c == ']' || c == '}') {
-      --depth;
-    }
-  }
-  return deepest;
-}
 
 bool is_json_content_type(std::string_view value) {
   const std::string_view type = value.substr(0, value.find(';'));
@@ -42,19 +17,19 @@ bool is_json_content_type(std::string_view value) {
 
 }  // namespace
 
-std::variant<Json, ApiError> parse_body(const http::HttpRequest& request) {
-  const std::string_view content_type = request.header("Content-Type");
+std::variant<Json, ApiError> parse_body(std::string_view content_type, std::string_view body) {
   if (!content_type.empty() && !is_json_content_type(content_type)) {
     return ApiError{.message = "The Content-Type is '" + std::string(content_type.substr(0, 100)) +
                                "': send a JSON body with Content-Type: application/json."};
   }
-  return parse_object(request.body);
+  return parse_object(body);
 }
 
 std::variant<Json, ApiError> parse_object(std::string_view text) {
   if (text.empty()) return ApiError{.message = "The body is empty: send a JSON object."};
-  if (nesting_depth(text) > kJsonDepthMax) {
-    return ApiError{.message = "The JSON body is nested more than " + std::to_string(kJsonDepthMax) + " levels deep."};
+  JsonGuard guard(kJsonDepthMax);
+  if (const Status cost = guard.check(text); !cost.ok()) {
+    return ApiError{.message = "The JSON body " + cost.message() + "."};
   }
   Json json;
   try {
@@ -67,6 +42,14 @@ std::variant<Json, ApiError> parse_object(std::string_view text) {
                                std::string(bracket == std::string_view::npos ? what : what.substr(bracket + 2))};
   }
   if (!json.is_object()) return ApiError{.message = "The body must be a JSON object."};
+  return json;
+}
+
+std::optional<Json> parse_inner_object(std::string_view text, JsonGuard& guard, Status& cost) {
+  cost = guard.check(text);
+  if (!cost.ok()) return std::nullopt;
+  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return std::nullopt;
   return json;
 }
 

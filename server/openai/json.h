@@ -2,12 +2,14 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
 
 #include "server/http/error_body.h"
 #include "server/openai/api_error.h"
+#include "server/text/jinja/json_guard.h"
 
 namespace twostroke::openai {
 
@@ -18,11 +20,15 @@ using http::json_string;
 constexpr int kJsonDepthMax = 128;
 
 // The object in a request's body, or the 400 that says why there is none (wrong Content-Type, not JSON, not an object,
-// nested too deeply, invalid UTF-8).
-std::variant<Json, ApiError> parse_body(const http::HttpRequest& request);
+// too costly by JsonGuard's measure, invalid UTF-8).
+std::variant<Json, ApiError> parse_body(std::string_view content_type, std::string_view body);
 
 // A text as a JSON object, with the same checks.
 std::variant<Json, ApiError> parse_object(std::string_view text);
+
+// The object in a string of a body, if that is what the string holds. `cost` says why when the text was too costly to
+// look. `guard` is the request's.
+std::optional<Json> parse_inner_object(std::string_view text, JsonGuard& guard, Status& cost);
 
 // A log-probability as a JSON number: JSON has no infinity, so that impossible tokens get -9999, as vLLM writes them.
 std::string logprob_text(float logprob);

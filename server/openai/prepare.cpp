@@ -1,15 +1,12 @@
 #include "server/openai/prepare.h"
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/use_awaitable.hpp>
+#include <algorithm>
 #include <ctime>
 
 #include "server/openai/answer.h"
 #include "server/text/chat_prompt.h"
 
 namespace twostroke::openai {
-
-namespace asio = boost::asio;
 
 namespace {
 
@@ -33,6 +30,12 @@ jinja::CivilTime local_time() {
   std::tm fields{};
   localtime_r(&now, &fields);
   return jinja::civil_from_seconds(now + fields.tm_gmtoff);
+}
+
+// The refusal of a text that has too many tokens even if each were the vocabulary's longest.
+std::optional<ApiError> beyond_context(const Service& service, size_t bytes) {
+  const size_t longest = std::max<size_t>(service.tokenizer.longest_token_bytes(), 1);
+  return context_overflow(bytes / longest, service.engine.backend_info().context_max);
 }
 
 }  // namespace
@@ -60,6 +63,9 @@ Prompts prepare_chat(const Service& service, const ChatRequest& request) {
     return ApiError{.message = "The chat template cannot render these messages: " + spans.status().message(),
                     .param = "messages"};
   }
+  size_t bytes = 0;
+  for (const jinja::Span& span : *spans) bytes += span.text.size();
+  if (auto error = beyond_context(service, bytes)) return *error;
   std::vector<TokenId> tokens = encode_chat_prompt(service.tokenizer, *spans);
   if (tokens.empty()) return ApiError{.message = "The messages render to an empty prompt.", .param = "messages"};
   return std::vector<std::vector<TokenId>>{std::move(tokens)};
@@ -72,39 +78,17 @@ Prompts prepare_completion(const Service& service, const CompletionRequest& requ
       prompts.push_back(*ids);
       continue;
     }
-    prompts.push_back(
-        service.tokenizer.encode(std::get<std::string>(prompt), {.add_special = true, .parse_special = true}));
+    const std::string& text = std::get<std::string>(prompt);
+    if (auto error = beyond_context(service, text.size())) return *error;
+    prompts.push_back(service.tokenizer.encode(text, {.add_special = true, .parse_special = true}));
     // An EOS that the model's file asks for at the end would stop the answer before it begins.
     if (service.tokenizer.adds_eos() && !prompts.back().empty()) prompts.back().pop_back();
     if (prompts.back().empty()) {
       return bad_field("prompt", "'prompt' is empty: this model needs at least one token to start from.");
     }
+    if (auto error = context_overflow(prompts.back().size(), service.engine.backend_info().context_max)) return *error;
   }
   return prompts;
-}
-
-namespace {
-
-// Gives its place back, also when the work throws.
-struct Leaving {
-  std::atomic<size_t>& preparing;
-  ~Leaving() { preparing.fetch_sub(1); }
-};
-
-}  // namespace
-
-asio::awaitable<Prompts> prepare_on_text_thread(Service& service, std::function<Prompts()> work) {
-  if (service.preparing.fetch_add(1) >= service.limits.preparing_max) {
-    service.preparing.fetch_sub(1);
-    co_return to_api_error(resource_exhausted("Too many requests are being prepared at once: try again in a moment."));
-  }
-  // Named, not a temporary: g++ 12 destroys some temporaries inside a co_await expression twice.
-  auto on_text_thread = [&service, work = std::move(work)]() -> asio::awaitable<Prompts> {
-    const Leaving leaving{service.preparing};
-    co_return work();
-  };
-  Prompts prompts = co_await asio::co_spawn(service.text_pool, std::move(on_text_thread), asio::use_awaitable);
-  co_return prompts;
 }
 
 }  // namespace twostroke::openai

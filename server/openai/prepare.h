@@ -1,7 +1,9 @@
-// From a parsed request to token ids, on the text threads.
+// From a parsed request to token ids. Runs on the text threads.
+//
+// A text that cannot fit the context, whatever its tokens are, is refused before it is tokenized: its cost is bounded
+// by the context and not by the size of the body.
 #pragma once
 
-#include <boost/asio/awaitable.hpp>
 #include <variant>
 #include <vector>
 
@@ -19,9 +21,5 @@ using Prompts = std::variant<std::vector<std::vector<TokenId>>, ApiError>;
 Prompts prepare_chat(const Service& service, const ChatRequest& request);
 // Tokenizes; BOS is added as the model asks. Token ids pass as they are.
 Prompts prepare_completion(const Service& service, const CompletionRequest& request);
-
-// Runs `work` on a text thread and resumes the caller on its own executor. 429 when ServiceLimits::preparing_max
-// requests are there already.
-boost::asio::awaitable<Prompts> prepare_on_text_thread(Service& service, std::function<Prompts()> work);
 
 }  // namespace twostroke::openai

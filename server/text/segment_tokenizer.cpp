@@ -51,6 +51,9 @@ std::string lowercase(std::string_view text) {
   return out;
 }
 
+// Of UTF-8: what one unknown token may stand for.
+constexpr size_t kCharacterBytesMax = 4;
+
 bool is_ascii_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 // Ranges that touch are joined, so that a token may lie across both.
@@ -170,6 +173,10 @@ Status SegmentTokenizer::load(const TokenizerSpec& spec, bool adds_bos, std::str
       case TokenType::kUnused:
         break;
     }
+  }
+  longest_token_bytes_ = kCharacterBytesMax;
+  for (const auto* strings : {&texts_, &pieces_}) {
+    for (const std::string& s : *strings) longest_token_bytes_ = std::max(longest_token_bytes_, s.size());
   }
   return {};
 }

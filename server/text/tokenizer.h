@@ -60,6 +60,9 @@ class Tokenizer {
   TokenId eos() const { return eos_; }  // -1 when the model has none
   bool adds_bos() const { return adds_bos_; }
   bool adds_eos() const { return adds_eos_; }
+  // No token of a text stands for more bytes, so that a text of b bytes has at least b / longest_token_bytes() tokens
+  // (but for whitespace that a special token takes).
+  size_t longest_token_bytes() const { return longest_token_bytes_; }
   bool is_control(TokenId token) const { return control_[static_cast<size_t>(token)]; }
   // Tokens that end a generation: EOS, EOT, EOM and the well-known end-of-turn texts of the vocabulary. Sorted.
   std::span<const TokenId> end_of_generation() const { return end_of_generation_; }
@@ -70,6 +73,7 @@ class Tokenizer {
   int32_t vocab_size_ = 0;
   TokenId bos_ = -1;
   TokenId eos_ = -1;
+  size_t longest_token_bytes_ = 0;
   bool adds_bos_ = false;
   bool adds_eos_ = false;
   std::vector<bool> control_;

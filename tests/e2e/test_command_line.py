@@ -118,3 +118,10 @@ def test_render_prints_the_prompt_and_nothing_else(tmp_path):
     assert result.returncode == 1 and result.stdout == "" and "only users" in result.stderr
     template.write_text("{% if %}")
     assert run("render", "--template", template, "--context", context).returncode == 1
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["serve", "--model", "m.gguf", "--print-config"]])
+def test_output_that_cannot_be_written_is_a_failure(arguments):
+    with open("/dev/full", "w") as full:
+        result = subprocess.run([BINARY, *arguments], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert result.returncode == 1 and "could not be written" in result.stderr

@@ -3,15 +3,19 @@
 import concurrent.futures
 import json
 import os
+import re
 import shutil
 import signal
 import socket
 import subprocess
 import threading
+import urllib.error
+import urllib.request
 
 import openai
 import pytest
 
+from conftest import BINARY, MODEL
 from eventually import eventually
 
 LONG_PROMPT = list(range(100, 1600))  # token ids: exactly 1,500 prompt tokens
@@ -149,3 +153,50 @@ def test_errors_below_the_api_have_its_shape(server):
         status, text = server.get(path)
         assert status == expected
         assert set(json.loads(text)["error"]) == {"message", "type", "param", "code"}
+
+
+def status_of(server, path, body):
+    request = urllib.request.Request(server.url + path, body.encode(), {"Content-Type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return answer.status
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def test_costly_json_is_refused_and_the_server_lives(server):
+    deep = '{"a":' + "[" * 200_000 + "]" * 200_000 + "}"
+    message = {"role": "assistant", "content": "x", "tool_calls": [{"function": {"name": "f", "arguments": deep}}]}
+    assert status_of(server, "/v1/chat/completions", json.dumps({"messages": [message]})) == 400
+    assert status_of(server, "/v1/completions", '{"prompt": ' + deep + "}") == 400
+    wide = json.dumps({"prompt": "x", "metadata": {str(i): 1 for i in range(100_000)}})
+    assert status_of(server, "/v1/completions", wide) == 400
+    assert status_of(server, "/v1/completions", json.dumps({"prompt": "x" * 20_000_000})) == 400
+    assert server.get("/readyz")[0] == 200
+
+
+def test_a_second_signal_ends_an_idle_server_without_waiting(start_server):
+    # The last --drain-notice-ms counts: the first signal alone would take a minute.
+    server = start_server("--drain-notice-ms", "60000", "--backend", "sim")
+    server.process.send_signal(signal.SIGTERM)
+    eventually(lambda: server.get("/readyz")[0] == 503)
+    server.process.send_signal(signal.SIGTERM)
+    assert server.process.wait(30) == 0
+
+
+def test_the_reader_of_the_log_may_go_away():
+    if not MODEL.exists():
+        pytest.skip(f"the model is not there: {MODEL}")
+    command = [BINARY, "serve", "--model", MODEL, "--port", "0", "--backend", "sim", "--log-level", "debug"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        ready = next(line for line in process.stderr if "ready:" in line)
+        url = re.search(r"on (http://\S+)/v1", ready).group(1)
+        process.stderr.close()
+        for _ in range(3):  # each writes to the log
+            with urllib.request.urlopen(url + "/livez", timeout=30) as answer:
+                assert answer.status == 200
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+    finally:
+        process.kill()

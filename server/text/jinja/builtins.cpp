@@ -29,7 +29,7 @@ Dict* collect(Runtime& runtime, const char* function, const Arguments& arguments
   if (arguments.positional.size() > 1) fail(std::string(function) + "() takes at most 1 positional argument");
   Dict* const dict = runtime.dict();
   if (!arguments.positional.empty()) merge_into(runtime, *dict, arguments.positional.front());
-  for (const auto& [name, value] : arguments.named) dict->set(runtime, runtime.string(name), value);
+  runtime.set_named(*dict, arguments);
   return dict;
 }
 

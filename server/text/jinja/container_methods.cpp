@@ -162,7 +162,7 @@ Value setdefault(Runtime& runtime, const Value& self, const Arguments& arguments
 Value update(Runtime& runtime, const Value& self, const Arguments& arguments) {
   if (arguments.positional.size() > 1) fail("update() takes at most 1 positional argument");
   if (!arguments.positional.empty()) merge_into(runtime, *self.dict(), arguments.positional.front());
-  for (const auto& [name, value] : arguments.named) self.dict()->set(runtime, runtime.string(name), value);
+  runtime.set_named(*self.dict(), arguments);
   return {};
 }
 

@@ -140,6 +140,7 @@ Arguments Interpreter::evaluate_arguments(const CallArguments& arguments, std::o
     if (!mapping.is_dict()) fail("argument after ** must be a mapping, not " + std::string(type_name(mapping)));
     for (const auto& [key, value] : mapping.dict()->entries()) {
       if (!key.is_string()) fail("keywords must be strings");
+      values.names_trusted = values.names_trusted && key.text().all_trusted();
       values.named.emplace_back(key.view(), value);
     }
   }

@@ -17,6 +17,7 @@ Arguments arguments_behind(const Arguments& arguments, std::size_t used) {
   rest.positional.insert(rest.positional.end(),
                          given.begin() + static_cast<std::ptrdiff_t>(std::min(used, given.size())), given.end());
   rest.named = arguments.named;
+  rest.names_trusted = arguments.names_trusted;
   return rest;
 }
 

@@ -75,7 +75,7 @@ Value filter_format(Runtime& runtime, const Arguments& arguments) {
     values = runtime.tuple({arguments.positional.begin() + 1, arguments.positional.end()});
   } else {
     Dict* const dict = runtime.dict();
-    for (const auto& [name, value] : arguments.named) dict->set(runtime, runtime.string(name), value);
+    runtime.set_named(*dict, arguments);
     values = dict;
   }
   return runtime.string(format_percent(runtime, format, values), arguments.positional.front().is_markup());

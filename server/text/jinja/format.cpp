@@ -206,11 +206,15 @@ Text format_value(Runtime& runtime, const Value& value, const Text& spec_text) {
   if (spec_text.empty()) return to_text(runtime, value);
   const Spec spec = parse_spec(spec_text);
   if (value.is_string()) {
+    if (spec.grouping != 0) fail(std::string("Cannot specify '") + spec.grouping + "' with 's'.");
     if (spec.type != 0 && spec.type != 's') fail_code(spec.type, value);
     return format_text(runtime, value.text(), spec);
   }
   if (value.is_integer() && (spec.type == 0 || is_one_of(spec.type, "bdnoxX"))) {
     if (spec.precision) fail("Precision not allowed in integer format specifier");
+    if (spec.grouping == ',' && spec.type != 0 && spec.type != 'd') {
+      fail(std::string("Cannot specify ',' with '") + spec.type + "'.");
+    }
     return format_integer(runtime, value.integer(), spec);
   }
   if (value.is_integer() && spec.type == 'c') return format_character(runtime, value.integer(), spec);

@@ -285,7 +285,7 @@ void Interpreter::bind_special(const Signature& signature, const Arguments& argu
   }
   if (signature.uses_kwargs) {
     Dict* const kwargs = runtime_.dict();
-    for (const auto& [name, value] : rest.named) kwargs->set(runtime_, runtime_.string(name), value);
+    runtime_.set_named(*kwargs, rest);
     scope_->set(*kwargs_name_, kwargs);
   } else if (!rest.named.empty()) {
     fail("macro '" + signature.name + "' takes no keyword argument '" + rest.named.front().first + "'");

@@ -3,6 +3,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "server/text/jinja/json_guard.h"
 #include "server/text/jinja/utf8.h"
 
 namespace twostroke::jinja {
@@ -13,26 +14,6 @@ using Json = nlohmann::ordered_json;
 Value string_value(Runtime& runtime, const std::string& bytes, bool trusted) {
   if (!utf8::is_valid(bytes)) fail("a string in the template's context is not valid UTF-8");
   return runtime.string(Text(bytes, trusted));
-}
-
-// Building a tree recurses for each bracket, and so does taking one down; a text that nests too deep is refused before
-// that. Brackets in strings are not nesting.
-void check_nesting(Runtime& runtime, std::string_view text) {
-  int depth = 0;
-  bool in_string = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string) {
-      if (c == '\\') ++i;
-      in_string = c != '"';
-    } else if (c == '"') {
-      in_string = true;
-    } else if (c == '[' || c == '{') {
-      if (++depth > runtime.limits().depth_max) fail("filter 'from_json': the text nests too deep");
-    } else if (c == ']' || c == '}') {
-      --depth;
-    }
-  }
 }
 
 }  // namespace
@@ -79,7 +60,11 @@ Value to_value(Runtime& runtime, const Json& json, bool trusted) {
 
 Value parse_json(Runtime& runtime, const Text& text) {
   runtime.budget().step_bytes(text.size());
-  check_nesting(runtime, text.view());
+  JsonGuard guard(runtime.limits().depth_max);
+  const Status cost = guard.check(text.view());
+  // A template may parse in a loop: the comparisons count as its steps.
+  runtime.budget().step(static_cast<std::int64_t>(guard.name_comparisons()));
+  if (!cost.ok()) fail("filter 'from_json': the text " + cost.message());
   const Json json = Json::parse(text.bytes(), nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded()) fail("filter 'from_json': the text is not JSON");
   return to_value(runtime, json, text.all_trusted());

@@ -17,6 +17,12 @@ Value Runtime::string(Text text, bool markup) {
   return std::shared_ptr<const String>(std::move(string));
 }
 
+void Runtime::set_named(Dict& dict, const Arguments& arguments) {
+  for (const auto& [name, value] : arguments.named) {
+    dict.set(*this, string(Text(name, arguments.names_trusted)), value);
+  }
+}
+
 Value Runtime::list(std::vector<Value> items) {
   budget_.allocate(items.size() * sizeof(Value));
   List* const list = heap_.make<List>();

@@ -38,6 +38,8 @@ class Runtime {
   Value string(Text text, bool markup = false);
   // A string that the interpreter itself writes: a number's digits, a name.
   Value string(std::string bytes) { return string(Text(std::move(bytes), true)); }
+  // The names and values of keyword arguments as entries of a dict.
+  void set_named(Dict& dict, const Arguments& arguments);
   Value list(std::vector<Value> items);
   Value tuple(std::vector<Value> items);
   Dict* dict() { return heap_.make<Dict>(); }

@@ -119,6 +119,7 @@ class Value {
 struct Arguments {
   std::vector<Value> positional;
   std::vector<std::pair<std::string, Value>> named;
+  bool names_trusted = true;  // false where `**` brought in names that are not the template's own
 };
 
 // Whatever lives in a Heap.

@@ -23,6 +23,7 @@ class ByteTokenizer final : public Tokenizer {
     for (int byte = 0; byte < 256; ++byte) pieces_.push_back(std::string(1, static_cast<char>(byte)));
     pieces_.push_back("<bos>");
     pieces_.push_back("<eos>");
+    longest_token_bytes_ = 5;
   }
 
   // The control tokens' texts, in trusted ranges, are the only ones that are not read byte by byte.

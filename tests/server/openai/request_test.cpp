@@ -217,13 +217,10 @@ TEST(CompletionRequest, RefusesEachWrongValueByName) {
 }
 
 TEST(Json, RefusesBodiesThatAreNotAnObject) {
-  const auto message = [](std::string content_type, std::string body) {
-    http::HttpRequest request;
-    request.headers = {{"Content-Type", std::move(content_type)}};
-    request.body = std::move(body);
-    const auto parsed = parse_body(request);
+  const auto message = [](std::string_view content_type, std::string_view body) {
+    const auto parsed = parse_body(content_type, body);
     const auto* error = std::get_if<ApiError>(&parsed);
-    return error == nullptr ? "" : error->message;
+    return error == nullptr ? std::string() : error->message;
   };
   EXPECT_EQ(message("application/json; charset=utf-8", "{}"), "");
   EXPECT_NE(message("text/plain", "{}"), "");
@@ -232,6 +229,49 @@ TEST(Json, RefusesBodiesThatAreNotAnObject) {
   EXPECT_NE(message("application/json", "{\"a\": }"), "");
   EXPECT_NE(message("application/json", "{\"a\": 1e400}"), "");
   EXPECT_NE(message("application/json", "{\"a\": \"\xff\"}"), "");
+}
+
+// Members are found by looking at one name after another: a million of them in one object would take hours.
+TEST(Json, RefusesObjectsWithTooManyMembers) {
+  const auto object_of = [](int members) {
+    std::string text = "{\"x\":{";
+    for (int i = 0; i < members; ++i) text += (i > 0 ? ",\"" : "\"") + std::to_string(i) + "\":1";
+    return text + "}}";
+  };
+  EXPECT_TRUE(std::holds_alternative<Json>(parse_object(object_of(2000))));
+  const auto parsed = parse_object(object_of(3000));
+  const auto* error = std::get_if<ApiError>(&parsed);
+  ASSERT_NE(error, nullptr);
+  EXPECT_EQ(error->message, "The JSON body has objects with too many members.");
+}
+
+TEST(Json, TakesManySmallObjects) {
+  std::string text = "{\"x\":[{}";
+  for (int i = 0; i < 100'000; ++i) text += ",{\"role\":\"user\",\"content\":\"a:b\"}";
+  EXPECT_TRUE(std::holds_alternative<Json>(parse_object(text + "]}")));
+}
+
+Json call_with_arguments(std::string arguments, size_t calls) {
+  Json body = chat_body();
+  Json message = {{"role", "assistant"}, {"content", nullptr}, {"tool_calls", Json::array()}};
+  for (size_t i = 0; i < calls; ++i) message["tool_calls"].push_back({{"function", {{"arguments", arguments}}}});
+  body["messages"].push_back(std::move(message));
+  return body;
+}
+
+// The JSON inside a string of the body is held to the same limits as the body.
+TEST(ChatRequest, RefusesToolArgumentsThatNestTooDeep) {
+  const auto nested = [](size_t depth) { return "{\"a\":" + std::string(depth, '[') + std::string(depth, ']') + "}"; };
+  EXPECT_EQ(refused_chat(call_with_arguments(nested(100), 1)), "");
+  EXPECT_EQ(refused_chat(call_with_arguments(nested(200'000), 1)), "messages[1].tool_calls");
+}
+
+TEST(ChatRequest, RefusesToolArgumentsWithTooManyMembersInAll) {
+  std::string arguments = "{";
+  for (int i = 0; i < 1500; ++i) arguments += (i > 0 ? ",\"" : "\"") + std::to_string(i) + "\":1";
+  arguments += "}";
+  EXPECT_EQ(refused_chat(call_with_arguments(arguments, 1)), "");
+  EXPECT_EQ(refused_chat(call_with_arguments(arguments, 2)), "messages[1].tool_calls");
 }
 
 TEST(Json, RefusesDeepNestingBeforeParsingIt) {

@@ -219,5 +219,24 @@ TEST(Limits, LeaveTheTemplateUsableAfterAFailure) {
   EXPECT_EQ(*output, "xxx");
 }
 
+// The names of an object are compared with one another, so a long object costs steps by the square of its length.
+TEST(Limits, CountTheMembersOfParsedObjects) {
+  std::string json = "{";
+  for (int i = 0; i < 2000; ++i) json += (i > 0 ? ",\"" : "\"") + std::to_string(i) + "\":1";
+  json += "}";
+  const auto render = [](const std::string& source, const Json& context) {
+    RenderOptions options;
+    options.from_json = true;
+    const Result<Template> parsed = Template::parse(source);
+    EXPECT_TRUE(parsed.ok()) << parsed.status().message();
+    const Result<std::string> output = parsed->render(context, options);
+    return output.ok() ? Status() : output.status();
+  };
+  EXPECT_TRUE(render("{{ (j|from_json)|length }}", {{"j", json}}).ok());
+  expect_failure(render("{% for i in range(6) %}{{ (j|from_json)|length }}{% endfor %}", {{"j", json}}), "steps");
+  for (int i = 2000; i < 3000; ++i) json.insert(json.size() - 1, ",\"" + std::to_string(i) + "\":1");
+  expect_failure(render("{{ (j|from_json)|length }}", {{"j", json}}), "too many members");
+}
+
 }  // namespace
 }  // namespace twostroke::jinja

@@ -102,6 +102,12 @@ TEST(Spans, FollowStringsThroughVariablesMacrosAndBlocks) {
       "«a»;«b»;");
 }
 
+TEST(Spans, FollowKeysThroughKeywordArguments) {
+  EXPECT_EQ(marked("{{ dict(**d) }}{{ dict(key=1) }}", kContext), "{'«key»': '«value»'}{'key': 1}");
+  EXPECT_EQ(marked("{{ namespace(**d) }}", kContext), "<Namespace {'«key»': '«value»'}>");
+  EXPECT_EQ(marked("{% macro m() %}{{ kwargs }}{% endmacro %}{{ m(**d) }}", kContext), "{'«key»': '«value»'}");
+}
+
 TEST(Spans, NeverTrustACharacterMadeFromANumber) {
   EXPECT_EQ(marked("{{ '%c' % n }}", {{"n", 60}}), "«<»");
   EXPECT_EQ(marked("{{ '{:c}'.format(n) }}", {{"n", 60}}), "«<»");

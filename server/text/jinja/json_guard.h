@@ -1,0 +1,41 @@
+// JsonGuard: what a text of JSON may cost to parse, checked before it is parsed.
+//
+// The parsed form is a tree that is copied and taken down by recursion, and whose objects keep their members in order
+// and find a name by looking at one after another. So a text of few megabytes can take the stack, or hours: by nesting
+// deeply, or by one object of a million members. One guard counts over all texts of one request, so that many
+// objects of the allowed size do not add up either.
+//
+// Linear in the text, no allocation beyond one number for each level. Thread-safety: one user at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/status.h"
+
+namespace twostroke {
+
+class JsonGuard {
+ public:
+  // Comparisons of names: about 2,000 members in one object, or 300,000 objects of four. Some ten milliseconds.
+  static constexpr uint64_t kNameComparisonsMax = uint64_t{1} << 21;
+
+  explicit JsonGuard(int depth_max) : depth_max_(depth_max) {}
+
+  // OK, or kInvalidArgument that ends a sentence ("is nested more than 128 levels deep"). What the text says where it
+  // is not JSON does not matter: a parser stops there.
+  Status check(std::string_view text);
+
+  // Of all texts so far.
+  uint64_t name_comparisons() const { return name_comparisons_; }
+
+ private:
+  const int depth_max_;
+  uint64_t name_comparisons_ = 0;
+  std::vector<uint64_t> members_;  // of each open bracket: names seen
+};
+
+}  // namespace twostroke

@@ -1,0 +1,161 @@
+// Where a setting comes from, what --print-config prints, and what is refused.
+#include "config/config.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+namespace twostroke {
+namespace {
+
+using Variables = std::map<std::string, std::string>;
+
+// Environment variables for as long as it lives. Tests of one program run one after another.
+class Environment {
+ public:
+  explicit Environment(Variables variables) : variables_(std::move(variables)) {
+    for (const auto& [name, value] : variables_) setenv(name.c_str(), value.c_str(), 1);
+  }
+  ~Environment() {
+    for (const auto& [name, value] : variables_) unsetenv(name.c_str());
+  }
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+
+ private:
+  const Variables variables_;
+};
+
+// A file of settings for as long as it lives.
+class File {
+ public:
+  explicit File(const std::string& text)
+      : path_(std::filesystem::temp_directory_path() / ("twostroke_config_test_" + std::to_string(getpid()))) {
+    std::ofstream(path_) << text;
+  }
+  ~File() { std::filesystem::remove(path_); }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  std::string path() const { return path_.string(); }
+
+ private:
+  const std::filesystem::path path_;
+};
+
+struct Parsed {
+  ServeCommand command;
+  std::string out;
+  std::string err;
+};
+
+Parsed parse(std::vector<std::string> arguments) {
+  std::ostringstream out;
+  std::ostringstream err;
+  Parsed parsed;
+  parsed.command = parse_serve_command(arguments, out, err);
+  parsed.out = out.str();
+  parsed.err = err.str();
+  return parsed;
+}
+
+ServeConfig config_of(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "--model=m.gguf");
+  const Parsed parsed = parse(std::move(arguments));
+  EXPECT_TRUE(parsed.command.run) << parsed.err;
+  return parsed.command.config;
+}
+
+void expect_refused(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "--model=m.gguf");
+  const Parsed parsed = parse(arguments);
+  EXPECT_FALSE(parsed.command.run) << arguments.back();
+  EXPECT_EQ(parsed.command.exit_code, 2) << arguments.back();
+  EXPECT_FALSE(parsed.err.empty()) << arguments.back();
+}
+
+TEST(Config, FlagWinsOverEnvironmentOverFileOverDefault) {
+  const File file("max-running = 7\nthreads = 3\nblock-size = 32\n");
+  const Environment environment(Variables{{"TWOSTROKE_MAX_RUNNING", "9"}, {"TWOSTROKE_THREADS", "5"}});
+  const ServeConfig config = config_of({"--config", file.path(), "--max-running", "11"});
+  EXPECT_EQ(config.max_running, 11U);
+  EXPECT_EQ(config.threads, 5U);
+  EXPECT_EQ(config.block_size, 32U);
+  EXPECT_EQ(config.max_step_tokens, ServeConfig{}.max_step_tokens);
+}
+
+TEST(Config, AFlagMayBeTurnedOffFromEverywhere) {
+  EXPECT_TRUE(config_of({}).prefix_cache);
+  EXPECT_FALSE(config_of({"--no-prefix-cache"}).prefix_cache);
+  const File file("prefix-cache = false\n");
+  EXPECT_FALSE(config_of({"--config", file.path()}).prefix_cache);
+  const Environment environment(Variables{{"TWOSTROKE_PREFIX_CACHE", "false"}});
+  EXPECT_FALSE(config_of({}).prefix_cache);
+}
+
+TEST(Config, PrintedSettingsReadBackAsTheSame) {
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {"--print-config"},
+           {"--print-config", "--no-prefix-cache", "--max-running=3"},
+           {"--print-config", "--model=/models/a # b.gguf", "--served-model-name=a, \"b\" [c"}}) {
+    const Parsed first = parse(arguments);
+    EXPECT_EQ(first.command.exit_code, 0);
+    const File file(first.out);
+    const Parsed second = parse({"--config", file.path(), "--print-config"});
+    EXPECT_EQ(second.out, first.out) << second.err;
+  }
+  EXPECT_NE(parse({"--print-config"}).out.find("prefix-cache=true\n"), std::string::npos);
+}
+
+TEST(Config, AHashInQuotesIsNoComment) {
+  const File file("# a comment\nserved-model-name = \"a # b\"  # another\nmax-running = 7 # and one more\n");
+  const ServeConfig config = config_of({"--config", file.path()});
+  EXPECT_EQ(config.served_model_name, "a # b");
+  EXPECT_EQ(config.max_running, 7U);
+}
+
+TEST(Config, TheFileOfTheEnvironmentMustExist) {
+  const File file("max-running = 7\n");
+  {
+    const Environment environment(Variables{{"TWOSTROKE_CONFIG", file.path()}});
+    EXPECT_EQ(config_of({}).max_running, 7U);
+  }
+  const Environment environment(Variables{{"TWOSTROKE_CONFIG", file.path() + ".absent"}});
+  expect_refused({});
+  EXPECT_EQ(config_of({"--config", file.path()}).max_running, 7U) << "the flag wins";
+}
+
+TEST(Config, VariablesThatKubernetesAddsForAServiceOfThisNameDoNoHarm) {
+  const Environment environment(Variables{{"TWOSTROKE_SERVICE_HOST", "10.0.0.11"},
+                                          {"TWOSTROKE_SERVICE_PORT", "8000"},
+                                          {"TWOSTROKE_PORT", "tcp://10.0.0.11:8000"},
+                                          {"TWOSTROKE_PORT_8000_TCP", "tcp://10.0.0.11:8000"}});
+  EXPECT_EQ(config_of({}).port, ServeConfig{}.port);
+}
+
+TEST(Config, RefusesWhatIsNotASetting) {
+  for (const char* argument :
+       {"--no-such-flag", "stray", "--port=", "--port=-1", "--port=65536", "--port=x", "--host=", "--threads=1025",
+        "--threads=1.5", "--max-running=0", "--isa=sse", "--kv-dtype=q4", "--backend=gpu", "--log-level=loud",
+        "--sse-keep-alive-ms=", "--drain-timeout-ms=99999999999", "--plugin-args=x", "--config=/no/such/file"}) {
+    expect_refused({argument});
+  }
+  for (const char* line : {"max-runing = 7", "max-running = \"x\"", "[section]\nmax-running = 7", "max-running = "}) {
+    const File file(std::string(line) + "\n");
+    expect_refused({"--config", file.path()});
+  }
+}
+
+TEST(Config, NeedsAModel) {
+  const Parsed parsed = parse({});
+  EXPECT_FALSE(parsed.command.run);
+  EXPECT_EQ(parsed.command.exit_code, 2);
+  EXPECT_NE(parsed.err.find("--model"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace twostroke
