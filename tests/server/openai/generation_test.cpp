@@ -181,7 +181,11 @@ TEST_F(GenerationTest, WhenOneOfSeveralPromptsIsRefusedNoneRuns) {
   ASSERT_TRUE(answer.error);
   EXPECT_EQ(answer.error->status, 429);
   EXPECT_GT(answer.error->retry_after_s, 0);
-  EXPECT_FALSE(generate({}).error) << "the place is free again";
+  // A cancel takes effect when the step thread gets to it; until then the place may still be taken.
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (generate({}).error) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline) << "the place never became free again";
+  }
 }
 
 TEST_F(GenerationTest, ALostStepIsAnErrorOfItsRequests) {
