@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <latch>
+
 #include "backend/plugin_backend.h"
 #include "scheduler/engine.h"
 #include "tests/scheduler/engine_collector.h"
@@ -20,6 +22,23 @@ std::unique_ptr<Backend> load(uint32_t blocks, const std::string& args = {}) {
   EXPECT_TRUE(backend.ok()) << backend.status().message();
   return std::move(backend).value();
 }
+
+// Holds the first step until open(), so that everything submitted before that is there for the second.
+class GatedBackend final : public Backend {
+ public:
+  explicit GatedBackend(Backend& inner) : inner_(inner) {}
+  void open() { gate_.count_down(); }
+  const BackendInfo& info() const override { return inner_.info(); }
+  Status submit(const StepPlan& plan) override {
+    gate_.wait();
+    return inner_.submit(plan);
+  }
+  Status wait(StepResult& result) override { return inner_.wait(result); }
+
+ private:
+  Backend& inner_;
+  std::latch gate_{1};
+};
 
 Request request_of(RequestId id) {
   std::vector<TokenId> prompt;
@@ -46,9 +65,11 @@ TEST(EngineOverAPlugin, GivesTheSameTokensAloneAndInABatchThatPreempts) {
   SchedulerLimits limits;
   limits.max_chunk_tokens = 7;
   const auto backend = load(40);
+  GatedBackend gated(*backend);
   Collector collector;
-  Engine engine(limits, {}, *backend, collector.sink());
+  Engine engine(limits, {}, gated, collector.sink());
   for (RequestId id = 0; id < kRequests; ++id) ASSERT_TRUE(engine.submit(request_of(id)).ok());
+  gated.open();
   collector.await_ends(kRequests);
   uint32_t preemptions = 0;
   for (const auto& [id, record] : collector.records()) {

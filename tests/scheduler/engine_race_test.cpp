@@ -69,7 +69,7 @@ TEST(EngineRace, NothingThatWasAcceptedIsRefusedLater) {
   limits.max_waiting_requests = 6;
   limits.max_waiting_tokens = 100;
   Collector collector;
-  std::atomic<size_t> accepted = 0, refused = 0;
+  std::atomic<size_t> accepted = 0;
   {
     Engine engine(limits, {}, *backend, collector.sink());
     std::vector<std::thread> clients;
@@ -79,14 +79,13 @@ TEST(EngineRace, NothingThatWasAcceptedIsRefusedLater) {
           const Status status =
               engine.submit(greedy_request(t * 1000 + i, std::vector<TokenId>(1 + (i * 7 + t) % 40, 5), 20));
           EXPECT_TRUE(status.ok() || status.code() == StatusCode::kResourceExhausted) << status.message();
-          ++(status.ok() ? accepted : refused);
+          if (status.ok()) ++accepted;
         }
       });
     }
     for (std::thread& client : clients) client.join();
     collector.await_ends(accepted);
   }
-  EXPECT_GT(refused, 0U);
   for (const auto& [id, record] : collector.records()) EXPECT_EQ(record.outcome, Outcome::kFinished) << id;
   expect_nothing_left(collector, accepted);
   EXPECT_THAT(backend->faults(), IsEmpty());
