@@ -19,7 +19,7 @@ PluginOptions plugin_options(const std::string& args = {}) {
   return options;
 }
 
-Result<std::unique_ptr<Backend>> load(const std::string& args = {}) {
+Result<std::unique_ptr<Backend>> load_exported(const std::string& args = {}) {
   return load_plugin(TWOSTROKE_PLUGINS_DIR "/sim_plugin.so", plugin_options(args));
 }
 
@@ -48,7 +48,7 @@ std::vector<TokenId> random_tokens(std::mt19937& random, uint32_t count) {
 }
 
 TEST(PluginExport, GivesTheSameNumbersAndResultsAsTheBackendItself) {
-  auto loaded = load();
+  auto loaded = load_exported();
   ASSERT_TRUE(loaded.ok()) << loaded.status().message();
   auto direct = SimBackend::create({});
   ASSERT_TRUE(direct.ok());
@@ -91,7 +91,7 @@ TEST(PluginExport, GivesTheSameNumbersAndResultsAsTheBackendItself) {
 
 // What step number 1 gives, and what the next one does.
 std::pair<Status, Status> two_steps(const std::string& args) {
-  auto loaded = load(args);
+  auto loaded = load_exported(args);
   EXPECT_TRUE(loaded.ok()) << loaded.status().message();
   StepResult result;
   TestStep first(1), second(2);
@@ -108,7 +108,7 @@ TEST(PluginExport, CarriesErrorsAcross) {
   const auto [gone, still_gone] = two_steps("dead=1");
   EXPECT_EQ(gone, unavailable("backend 'sim': gone"));
   EXPECT_EQ(still_gone, gone);
-  const Status refused = load("nonsense=1").status();
+  const Status refused = load_exported("nonsense=1").status();
   EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(refused.message(), HasSubstr("unknown fault nonsense"));
 }
@@ -117,13 +117,13 @@ TEST(PluginExport, LetsNoExceptionCross) {
   const auto [thrown, after] = two_steps("throws=1");
   EXPECT_EQ(thrown, unavailable("backend 'sim': thrown by submit"));
   EXPECT_EQ(after, thrown);
-  const Status refused = load("throws_at_create").status();
+  const Status refused = load_exported("throws_at_create").status();
   EXPECT_EQ(refused.code(), StatusCode::kUnavailable);
   EXPECT_THAT(refused.message(), HasSubstr("thrown by create"));
 }
 
 TEST(PluginExport, APlanThatBreaksItsContractIsALostStep) {
-  auto loaded = load();
+  auto loaded = load_exported();
   ASSERT_TRUE(loaded.ok());
   TestStep step(1);
   step.add({1, 2}, 0, {64}, nullptr);

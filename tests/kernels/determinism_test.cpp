@@ -12,12 +12,12 @@
 namespace twostroke {
 namespace {
 
-using testing::HostWeight;
-using testing::normal_floats;
-using testing::OwnedCache;
-using testing::OwnedRows;
-using testing::OwnedTensor;
-using testing::OwnedWeight;
+using test::HostWeight;
+using test::normal_floats;
+using test::OwnedCache;
+using test::OwnedRows;
+using test::OwnedTensor;
+using test::OwnedWeight;
 
 class Determinism : public ::testing::TestWithParam<Isa> {
  protected:
@@ -48,9 +48,9 @@ std::vector<float> matmul(int threads, Isa isa, const HostWeight& host, const st
 TEST_P(Determinism, AMatmulsRowIsTheSameWhateverRowsShareTheCallAndOnHoweverManyThreads) {
   const int64_t n = 40;
   for (int64_t k : {37, 288}) {  // 288 is more than one block of k
-    for (const WeightShape& shape : testing::weight_shapes(n, k)) {
-      SCOPED_TRACE(testing::describe(shape));
-      const HostWeight host = testing::random_weight(random_, shape);
+    for (const WeightShape& shape : test::weight_shapes(n, k)) {
+      SCOPED_TRACE(test::describe(shape));
+      const HostWeight host = test::random_weight(random_, shape);
       const std::vector<float> x = normal_floats(random_, 70 * k);
       std::vector<float> alone;
       for (int64_t t = 0; t < 70; ++t) {
@@ -74,7 +74,7 @@ TEST_P(Determinism, AMatmulsRowIsTheSameWhateverRowsShareTheCallAndOnHoweverMany
 }
 
 TEST_P(Determinism, AMatmulOfManyRowsIsTheSameAcrossBlocksOfRows) {
-  const HostWeight host = testing::random_weight(random_, {WeightLayout::kQ4, 20, 64, 32, true, true});
+  const HostWeight host = test::random_weight(random_, {WeightLayout::kQ4, 20, 64, 32, true, true});
   const std::vector<float> x = normal_floats(random_, 300 * 64);
   const std::vector<float> all = matmul(2, GetParam(), host, x);
   for (int64_t t : {0, 99, 100, 127, 128, 199, 299}) {
@@ -117,7 +117,7 @@ std::vector<float> attend(int threads, Isa isa, const Prompt& prompt, int32_t ch
                          .head_size = prompt.head_size};
   const OwnedCache cache(device, shape, std::numeric_limits<float>::quiet_NaN());
   std::mt19937_64 random(beside ? 1 : 2);  // block numbers must not matter either
-  const std::vector<int32_t> table = testing::random_table(random, 40);
+  const std::vector<int32_t> table = test::random_table(random, 40);
   const OwnedTensor frequency(device, std::vector<float>{1, 0.1f, 0.01f}, 1, 3);
   std::vector<float> outputs;
   for (int32_t begin = 0; begin < prompt.lengths[0]; begin += chunk) {

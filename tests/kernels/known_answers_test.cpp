@@ -12,11 +12,11 @@ namespace twostroke {
 namespace {
 
 using ::testing::FloatNear;
-using testing::HostWeight;
-using testing::OwnedCache;
-using testing::OwnedRows;
-using testing::OwnedTensor;
-using testing::OwnedWeight;
+using test::HostWeight;
+using test::OwnedCache;
+using test::OwnedRows;
+using test::OwnedTensor;
+using test::OwnedWeight;
 using ::testing::Pointwise;
 
 class KnownAnswers : public ::testing::TestWithParam<Isa> {

@@ -10,15 +10,15 @@
 namespace twostroke {
 namespace {
 
-using testing::HostWeight;
+using test::HostWeight;
 
 TEST(PackedWeight, EveryRowComesBackAsTheDefinitionSays) {
   std::mt19937_64 random(1);
   for (int64_t n : {1, 15, 16, 17, 50}) {
     for (int64_t k : {1, 7, 16, 32, 96}) {
-      for (const WeightShape& shape : testing::weight_shapes(n, k)) {
-        SCOPED_TRACE(testing::describe(shape));
-        const HostWeight host = testing::random_weight(random, shape);
+      for (const WeightShape& shape : test::weight_shapes(n, k)) {
+        SCOPED_TRACE(test::describe(shape));
+        const HostWeight host = test::random_weight(random, shape);
         std::vector<std::byte> packed(packed_bytes(shape), std::byte{0xff});
         // Split inside a panel, as a loader that works in slices does.
         pack_rows(shape, packed.data(), host.rows(0, n / 2));

@@ -12,12 +12,12 @@
 namespace twostroke {
 namespace {
 
-using testing::HostWeight;
-using testing::normal_floats;
-using testing::OwnedCache;
-using testing::OwnedRows;
-using testing::OwnedTensor;
-using testing::OwnedWeight;
+using test::HostWeight;
+using test::normal_floats;
+using test::OwnedCache;
+using test::OwnedRows;
+using test::OwnedTensor;
+using test::OwnedWeight;
 
 constexpr float kUnit = 0x1p-24f;  // half the spacing of floats at 1: the relative error of one rounding
 
@@ -37,10 +37,10 @@ class Parity : public ::testing::Test {
 TEST_F(Parity, Matmul) {
   for (int64_t n : {1, 16, 33, 200}) {
     for (int64_t k : {1, 5, 32, 96, 544}) {
-      for (const WeightShape& shape : testing::weight_shapes(n, k)) {
+      for (const WeightShape& shape : test::weight_shapes(n, k)) {
         for (int64_t rows : {1, 2, 7, 20}) {
-          SCOPED_TRACE(testing::describe(shape) + ", rows " + std::to_string(rows));
-          const HostWeight host = testing::random_weight(random_, shape);
+          SCOPED_TRACE(test::describe(shape) + ", rows " + std::to_string(rows));
+          const HostWeight host = test::random_weight(random_, shape);
           const OwnedWeight weight(*scalar_, host);
           const std::vector<float> input = normal_floats(random_, rows * k);
           const OwnedTensor x(device_, input, rows, k, k + 3);
@@ -126,7 +126,7 @@ TEST_F(Parity, RotateAndStore) {
                                .head_size = head_size};
         const OwnedCache caches[] = {{device_, shape, -7}, {device_, shape, -7}};
         const OwnedRows rows(device_, {{.token_count = 9, .position = 0}, {.token_count = 1, .position = 97}},
-                             {{3, 1}, testing::random_table(random_, 20)});
+                             {{3, 1}, test::random_table(random_, 20)});
         const int64_t tokens = rows.tokens();
         const std::vector<float> q = normal_floats(random_, tokens * 6 * head_size);
         const std::vector<float> k = normal_floats(random_, tokens * 2 * head_size);
@@ -185,7 +185,7 @@ TEST_F(Parity, Attention) {
                                  .block_size = block_size,
                                  .head_size = head_size};
           const OwnedCache cache(device_, shape, std::numeric_limits<float>::quiet_NaN());
-          const std::vector<int32_t> table = testing::random_table(random_, 150);
+          const std::vector<int32_t> table = test::random_table(random_, 150);
           const std::vector<int32_t> first(table.begin(), table.begin() + 70);
           const std::vector<int32_t> second(table.begin() + 70, table.end());
           // Fill positions [0, 60) of both sequences, then attend with a chunk of one and a decode of the other.
@@ -240,14 +240,14 @@ TEST_F(Parity, NaNAndInfinityPassThrough) {
   for (float bad : {nan, infinity, -infinity}) {
     std::vector<float> values = normal_floats(random_, 3 * 32);
     values[32 + 5] = bad;
-    for (const WeightShape& shape : testing::weight_shapes(20, 32)) {
-      const OwnedWeight weight(*vector_, testing::random_weight(random_, shape));
+    for (const WeightShape& shape : test::weight_shapes(20, 32)) {
+      const OwnedWeight weight(*vector_, test::random_weight(random_, shape));
       const OwnedTensor x(device_, values, 3, 32);
       const OwnedTensor y(device_, std::vector<float>(60), 3, 20);
       vector_->matmul(y, x, weight, false);
       for (size_t i = 0; i < 60; ++i) {
         // A code that is exactly zero times infinity is NaN; either way row 1 is not finite, and only row 1.
-        EXPECT_EQ(std::isfinite(y.floats()[i]), i / 20 != 1) << testing::describe(shape);
+        EXPECT_EQ(std::isfinite(y.floats()[i]), i / 20 != 1) << test::describe(shape);
       }
     }
     const OwnedTensor x(device_, values, 3, 32);

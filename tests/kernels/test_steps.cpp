@@ -5,7 +5,7 @@
 
 #include "kernels/float16.h"
 
-namespace twostroke::testing {
+namespace twostroke::test {
 
 OwnedRows::OwnedRows(Device& device, std::vector<RowSegment> segments, const std::vector<std::vector<int32_t>>& tables)
     : segments_(std::move(segments)) {
@@ -73,4 +73,4 @@ std::vector<int32_t> random_table(std::mt19937_64& random, int32_t blocks) {
   return table;
 }
 
-}  // namespace twostroke::testing
+}  // namespace twostroke::test

@@ -6,7 +6,7 @@
 
 #include "tests/kernels/test_tensors.h"
 
-namespace twostroke::testing {
+namespace twostroke::test {
 
 // Device tensors and host spans of one StepRows.
 class OwnedRows {
@@ -39,4 +39,4 @@ class OwnedCache {
 // `blocks` distinct block numbers in random order.
 std::vector<int32_t> random_table(std::mt19937_64& random, int32_t blocks);
 
-}  // namespace twostroke::testing
+}  // namespace twostroke::test

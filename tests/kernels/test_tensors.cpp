@@ -5,7 +5,7 @@
 
 #include "kernels/float16.h"
 
-namespace twostroke::testing {
+namespace twostroke::test {
 namespace {
 
 DeviceMemory allocate(Device& device, size_t bytes) {
@@ -162,4 +162,4 @@ std::string describe(const WeightShape& shape) {
          std::to_string(shape.k);
 }
 
-}  // namespace twostroke::testing
+}  // namespace twostroke::test

@@ -9,7 +9,7 @@
 
 #include "kernels/operators.h"
 
-namespace twostroke::testing {
+namespace twostroke::test {
 
 // A tensor with memory of its own. Rows are `stride` apart; what lies between them is NaN.
 class OwnedTensor {
@@ -60,4 +60,4 @@ class OwnedWeight {
 
 std::string describe(const WeightShape& shape);
 
-}  // namespace twostroke::testing
+}  // namespace twostroke::test

@@ -3,7 +3,7 @@
 
 #include "tests/scheduler/harness.h"
 
-namespace twostroke::testing {
+namespace twostroke::test {
 namespace {
 
 // 16 blocks of 4; one running request holds 10 of them for a long time, so that 6 are left, of which admission keeps
@@ -142,4 +142,4 @@ TEST(Admission, LooksPastOnlySoManyThatDoNotFit) {
 }
 
 }  // namespace
-}  // namespace twostroke::testing
+}  // namespace twostroke::test

@@ -9,7 +9,7 @@
 #include "tests/scheduler/harness.h"
 #include "tests/scheduler/scheduler_test_peer.h"
 
-namespace twostroke::testing {
+namespace twostroke::test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -306,4 +306,4 @@ TEST(BrokenProgress, TakingTooLongIsFound) {
 }
 
 }  // namespace
-}  // namespace twostroke::testing
+}  // namespace twostroke::test

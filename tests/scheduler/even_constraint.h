@@ -6,7 +6,7 @@
 #include "kernels/check.h"
 #include "scheduler/token_constraint.h"
 
-namespace twostroke::testing {
+namespace twostroke::test {
 
 class EvenConstraint final : public TokenConstraint {
  public:
@@ -31,4 +31,4 @@ class EvenConstraint final : public TokenConstraint {
   std::vector<TokenId>* accepted_;
 };
 
-}  // namespace twostroke::testing
+}  // namespace twostroke::test

@@ -5,7 +5,7 @@
 #include "tests/scheduler/harness.h"
 #include "tests/scheduler/scheduler_test_peer.h"
 
-namespace twostroke::testing {
+namespace twostroke::test {
 namespace {
 
 Request siblings(uint32_t n, uint32_t prompt, uint32_t output) {
@@ -150,4 +150,4 @@ TEST(Fork, AllSequencesOfARequestEndBeforeItDoes) {
 }
 
 }  // namespace
-}  // namespace twostroke::testing
+}  // namespace twostroke::test

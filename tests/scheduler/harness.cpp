@@ -5,7 +5,7 @@
 #include "backend/sim/fake_model.h"
 #include "tests/scheduler/scheduler_test_peer.h"
 
-namespace twostroke::testing {
+namespace twostroke::test {
 namespace {
 
 void add(StepCounts& total, const StepCounts& counts) {
@@ -313,4 +313,4 @@ const Row* Harness::row(RequestId request, uint32_t sequence) const {
   return row == plan.rows.end() ? nullptr : &*row;
 }
 
-}  // namespace twostroke::testing
+}  // namespace twostroke::test

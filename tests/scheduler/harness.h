@@ -14,7 +14,7 @@
 #include "scheduler/scheduler.h"
 #include "tests/scheduler/plan_checker.h"
 
-namespace twostroke::testing {
+namespace twostroke::test {
 
 // A small machine: 50 tokens, a context of 64, 16 blocks of 4 positions.
 SimOptions small_machine();
@@ -94,4 +94,4 @@ class Harness {
   std::map<RequestId, Track> tracks_;
 };
 
-}  // namespace twostroke::testing
+}  // namespace twostroke::test

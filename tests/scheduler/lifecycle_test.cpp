@@ -5,7 +5,7 @@
 #include "tests/scheduler/harness.h"
 #include "tests/scheduler/scheduler_test_peer.h"
 
-namespace twostroke::testing {
+namespace twostroke::test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -343,4 +343,4 @@ TEST(Failure, FailAllEndsEverythingInOrderOfArrival) {
 }
 
 }  // namespace
-}  // namespace twostroke::testing
+}  // namespace twostroke::test

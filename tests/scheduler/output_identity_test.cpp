@@ -5,7 +5,7 @@
 
 #include "tests/scheduler/harness.h"
 
-namespace twostroke::testing {
+namespace twostroke::test {
 namespace {
 
 struct Setting {
@@ -77,4 +77,4 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& setting) { return setting.param.name; });
 
 }  // namespace
-}  // namespace twostroke::testing
+}  // namespace twostroke::test

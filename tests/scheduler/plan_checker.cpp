@@ -6,7 +6,7 @@
 
 #include "backend/sim/plan_check.h"
 
-namespace twostroke::testing {
+namespace twostroke::test {
 namespace {
 
 std::string name_of(const Row& row) { return "row of sequence " + std::to_string(row.sequence); }
@@ -126,4 +126,4 @@ std::string PlanChecker::check_progress(const StepPlan& plan, const StepCounts& 
   return {};
 }
 
-}  // namespace twostroke::testing
+}  // namespace twostroke::test

@@ -9,7 +9,7 @@
 #include "backend/backend.h"
 #include "scheduler/scheduler.h"
 
-namespace twostroke::testing {
+namespace twostroke::test {
 
 class PlanChecker {
  public:
@@ -40,4 +40,4 @@ class PlanChecker {
   std::unordered_map<SequenceId, Known> known_;
 };
 
-}  // namespace twostroke::testing
+}  // namespace twostroke::test

@@ -4,7 +4,7 @@
 #include "tests/scheduler/even_constraint.h"
 #include "tests/scheduler/harness.h"
 
-namespace twostroke::testing {
+namespace twostroke::test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -229,4 +229,4 @@ TEST(Planning, AStepInFlightMustBeCommittedBeforeAnythingElse) {
 }
 
 }  // namespace
-}  // namespace twostroke::testing
+}  // namespace twostroke::test

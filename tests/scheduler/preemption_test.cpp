@@ -1,10 +1,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <set>
+
 #include "tests/scheduler/harness.h"
 #include "tests/scheduler/scheduler_test_peer.h"
 
-namespace twostroke::testing {
+namespace twostroke::test {
 namespace {
 
 SchedulerLimits wide_limits() {
@@ -38,16 +41,20 @@ TEST(Preemption, TakesTheVictimsRowOutOfThePlanAndRefundsItsBudget) {
   const auto& impl = SchedulerTestPeer::impl(harness.scheduler);
   bool seen = false;
   while (true) {
-    const std::vector<Sequence*> before = impl.running_;
+    std::vector<SequenceId> before;  // ids: a sequence that ends in the step is gone after it
+    for (const Sequence* sequence : impl.running_) before.push_back(sequence->id);
     if (!harness.step()) break;
     if (harness.counts.preemptions == 0) continue;
     // Rows are decided in order of age: a victim older than one that got a row had its own already.
     bool victim_seen = false;
-    for (const Sequence* sequence : before) {
-      const bool has_row =
-          std::ranges::find(harness.plan.rows, sequence->id, &Row::sequence) != harness.plan.rows.end();
+    std::set<SequenceId> waiting;
+    for (const Sequence* sequence = impl.waiting_.first(); sequence; sequence = SequenceQueue::next(*sequence)) {
+      waiting.insert(sequence->id);
+    }
+    for (const SequenceId id : before) {
+      const bool has_row = std::ranges::find(harness.plan.rows, id, &Row::sequence) != harness.plan.rows.end();
       if (victim_seen && has_row) seen = true;
-      victim_seen |= sequence->state == SequenceState::kWaiting;
+      victim_seen |= waiting.contains(id);
     }
     EXPECT_EQ(impl.step_.tokens_left, 64 - harness.plan.tokens.size());
   }
@@ -209,4 +216,4 @@ TEST(Preemption, NeverEndsInALivelock) {
 }
 
 }  // namespace
-}  // namespace twostroke::testing
+}  // namespace twostroke::test

@@ -5,7 +5,7 @@
 #include "tests/scheduler/harness.h"
 #include "tests/scheduler/scheduler_test_peer.h"
 
-namespace twostroke::testing {
+namespace twostroke::test {
 namespace {
 
 // Runs one request to its end and returns how many of its prompt tokens were found.
@@ -171,4 +171,4 @@ TEST(PrefixSharing, AFailureTakesNothingAwayThatOthersUse) {
 }
 
 }  // namespace
-}  // namespace twostroke::testing
+}  // namespace twostroke::test

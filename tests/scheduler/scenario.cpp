@@ -7,7 +7,7 @@
 #include "tests/scheduler/harness.h"
 #include "tests/scheduler/scheduler_test_peer.h"
 
-namespace twostroke::testing {
+namespace twostroke::test {
 namespace {
 
 class Random {
@@ -201,4 +201,4 @@ class Scenario {
 
 std::string run_scenario(uint64_t seed, ScenarioStats& stats) { return Scenario(seed, stats).run(); }
 
-}  // namespace twostroke::testing
+}  // namespace twostroke::test

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-namespace twostroke::testing {
+namespace twostroke::test {
 
 // What happened over many scenarios, so that a test can tell that they reached what they are for.
 struct ScenarioStats {
@@ -29,4 +29,4 @@ struct ScenarioStats {
 // Empty when all went well; otherwise what is wrong first.
 std::string run_scenario(uint64_t seed, ScenarioStats& stats);
 
-}  // namespace twostroke::testing
+}  // namespace twostroke::test

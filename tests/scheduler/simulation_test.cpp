@@ -7,7 +7,7 @@
 
 #include "tests/scheduler/scenario.h"
 
-namespace twostroke::testing {
+namespace twostroke::test {
 namespace {
 
 constexpr uint64_t kShards = 4;
@@ -60,4 +60,4 @@ TEST_P(Simulation, KeepsEveryPromiseInRandomScenarios) {
 INSTANTIATE_TEST_SUITE_P(Shards, Simulation, ::testing::Range<uint64_t>(0, kShards));
 
 }  // namespace
-}  // namespace twostroke::testing
+}  // namespace twostroke::test

@@ -4,7 +4,7 @@
 #include "tests/scheduler/even_constraint.h"
 #include "tests/scheduler/harness.h"
 
-namespace twostroke::testing {
+namespace twostroke::test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -133,4 +133,4 @@ TEST(SequenceSeed, IsTheRequestsOwnForTheFirstAndAnotherForEachSibling) {
 }
 
 }  // namespace
-}  // namespace twostroke::testing
+}  // namespace twostroke::test

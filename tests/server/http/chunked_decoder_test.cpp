@@ -7,10 +7,8 @@
 namespace twostroke::http {
 namespace {
 
-using Result = ChunkedDecoder::Result;
-
 struct Outcome {
-  Result result = Result::kMore;
+  ChunkedDecoder::Result result = ChunkedDecoder::Result::kMore;
   std::string body;
   size_t consumed = 0;
   friend bool operator==(const Outcome&, const Outcome&) = default;
@@ -20,7 +18,7 @@ struct Outcome {
 Outcome decode(std::string_view bytes, size_t piece, size_t body_bytes_max = 1000) {
   ChunkedDecoder decoder(body_bytes_max);
   Outcome outcome;
-  while (outcome.result == Result::kMore && outcome.consumed < bytes.size()) {
+  while (outcome.result == ChunkedDecoder::Result::kMore && outcome.consumed < bytes.size()) {
     size_t consumed = 0;
     outcome.result = decoder.feed(bytes.substr(outcome.consumed, piece), outcome.body, consumed);
     outcome.consumed += consumed;
@@ -35,7 +33,7 @@ Outcome decode_whole(std::string_view bytes, size_t body_bytes_max = 1000) {
 TEST(ChunkedDecoder, JoinsChunksAndStopsAtTheEnd) {
   const std::string bytes = "5\r\nhello\r\n00A;x=\"y\"\r\n, 89012345\r\n0;z\r\nTrailer: 1\r\nX:\r\n\r\nGET /next";
   const Outcome outcome = decode_whole(bytes);
-  EXPECT_EQ(outcome.result, Result::kComplete);
+  EXPECT_EQ(outcome.result, ChunkedDecoder::Result::kComplete);
   EXPECT_EQ(outcome.body, "hello, 89012345");
   EXPECT_EQ(bytes.substr(outcome.consumed), "GET /next");
 }
@@ -63,31 +61,34 @@ TEST(ChunkedDecoder, RefusesWhatTwoReadersCouldReadDifferently) {
                             "2\r\nab\n",       "0\r\n\n",
                             "0\r\nT: 1\n\r\n", "0\r\n T: 1\r\n\r\n",
                             "0\r\n\rx",        "0\r\nT\x01: 1\r\n\r\n"}) {
-    EXPECT_EQ(decode_whole(bytes).result, Result::kMalformed) << bytes;
+    EXPECT_EQ(decode_whole(bytes).result, ChunkedDecoder::Result::kMalformed) << bytes;
   }
 }
 
 TEST(ChunkedDecoder, TheLimitIsOnTheWholeBody) {
-  EXPECT_EQ(decode_whole("5\r\nhello\r\n5\r\nworld\r\n0\r\n\r\n", 10).result, Result::kComplete);
-  EXPECT_EQ(decode_whole("5\r\nhello\r\n6\r\nworld!\r\n0\r\n\r\n", 10).result, Result::kBodyTooLarge);
-  EXPECT_EQ(decode_whole("b\r\n", 10).result, Result::kBodyTooLarge);
-  EXPECT_EQ(decode_whole("0\r\n\r\n", 0).result, Result::kComplete);
-  EXPECT_EQ(decode_whole("1\r\n", 0).result, Result::kBodyTooLarge);
+  EXPECT_EQ(decode_whole("5\r\nhello\r\n5\r\nworld\r\n0\r\n\r\n", 10).result, ChunkedDecoder::Result::kComplete);
+  EXPECT_EQ(decode_whole("5\r\nhello\r\n6\r\nworld!\r\n0\r\n\r\n", 10).result, ChunkedDecoder::Result::kBodyTooLarge);
+  EXPECT_EQ(decode_whole("b\r\n", 10).result, ChunkedDecoder::Result::kBodyTooLarge);
+  EXPECT_EQ(decode_whole("0\r\n\r\n", 0).result, ChunkedDecoder::Result::kComplete);
+  EXPECT_EQ(decode_whole("1\r\n", 0).result, ChunkedDecoder::Result::kBodyTooLarge);
 }
 
 TEST(ChunkedDecoder, HugeSizesDoNotOverflow) {
-  EXPECT_EQ(decode_whole("10000000000000005\r\nhello\r\n0\r\n\r\n", SIZE_MAX).result, Result::kBodyTooLarge);
-  EXPECT_EQ(decode_whole("ffffffffffffffff\r\n", SIZE_MAX).result, Result::kMore);
-  EXPECT_EQ(decode_whole("ffffffffffffffff\r\n", SIZE_MAX - 1).result, Result::kBodyTooLarge);
+  EXPECT_EQ(decode_whole("10000000000000005\r\nhello\r\n0\r\n\r\n", SIZE_MAX).result,
+            ChunkedDecoder::Result::kBodyTooLarge);
+  EXPECT_EQ(decode_whole("ffffffffffffffff\r\n", SIZE_MAX).result, ChunkedDecoder::Result::kMore);
+  EXPECT_EQ(decode_whole("ffffffffffffffff\r\n", SIZE_MAX - 1).result, ChunkedDecoder::Result::kBodyTooLarge);
 }
 
 TEST(ChunkedDecoder, ExtensionsAndTrailersAreBounded) {
   const std::string text(ChunkedDecoder::kFramingBytesMax, 'x');
-  EXPECT_EQ(decode_whole("1;" + text).result, Result::kFramingTooLarge);
-  EXPECT_EQ(decode_whole("0\r\nT: " + text).result, Result::kFramingTooLarge);
-  EXPECT_EQ(decode_whole(std::string(ChunkedDecoder::kFramingBytesMax + 1, '0')).result, Result::kFramingTooLarge);
+  EXPECT_EQ(decode_whole("1;" + text).result, ChunkedDecoder::Result::kFramingTooLarge);
+  EXPECT_EQ(decode_whole("0\r\nT: " + text).result, ChunkedDecoder::Result::kFramingTooLarge);
+  EXPECT_EQ(decode_whole(std::string(ChunkedDecoder::kFramingBytesMax + 1, '0')).result,
+            ChunkedDecoder::Result::kFramingTooLarge);
   const std::string half(ChunkedDecoder::kFramingBytesMax / 2, 'x');
-  EXPECT_EQ(decode_whole("0\r\nT: " + half + "\r\nU: " + half + "\r\n\r\n").result, Result::kFramingTooLarge);
+  EXPECT_EQ(decode_whole("0\r\nT: " + half + "\r\nU: " + half + "\r\n\r\n").result,
+            ChunkedDecoder::Result::kFramingTooLarge);
   EXPECT_EQ(decode_whole("1;" + half + "\r\na\r\n1;" + half + "\r\nb\r\n0\r\n\r\n").body, "ab");
 }
 

@@ -58,7 +58,7 @@ int status_of(const std::string& bytes) {
   return parsed.stage == Stage::kComplete ? 200 : parsed.status;
 }
 
-std::string get(const std::string& headers) { return "GET / HTTP/1.1\r\nHost: x\r\n" + headers + "\r\n"; }
+std::string get_root(const std::string& headers) { return "GET / HTTP/1.1\r\nHost: x\r\n" + headers + "\r\n"; }
 std::string post(const std::string& headers, const std::string& body) {
   return "POST /p HTTP/1.1\r\nHost: x\r\n" + headers + "\r\n" + body;
 }
@@ -89,7 +89,7 @@ TEST(RequestParser, ReadsAChunkedBody) {
 TEST(RequestParser, EveryCutGivesTheSameRequest) {
   const std::string bytes =
       "\r\n\r\n" + post("Transfer-Encoding: chunked\r\nX-A: b\r\n", "3\r\nabc\r\n2;x=y\r\nde\r\n0\r\nT: 1\r\n\r\n") +
-      get("");
+      get_root("");
   const Parsed whole = parse(bytes);
   ASSERT_EQ(whole.stage, Stage::kComplete);
   for (size_t first = 0; first <= bytes.size(); ++first) {
@@ -105,10 +105,11 @@ TEST(RequestParser, EveryCutGivesTheSameRequest) {
 
 TEST(RequestParser, EveryCutGivesTheSameRejection) {
   for (const std::string& bytes :
-       {get("X-Long: " + std::string(400, 'x') + "\r\n"),
-        get("A: 1\r\nA: 2\r\nA: 3\r\nA: 4\r\nA: 5\r\nA: 6\r\nA: 7\r\nA: 8\r\n"), post("Content-Length: 51\r\n", ""),
+       {get_root("X-Long: " + std::string(400, 'x') + "\r\n"),
+        get_root("A: 1\r\nA: 2\r\nA: 3\r\nA: 4\r\nA: 5\r\nA: 6\r\nA: 7\r\nA: 8\r\n"),
+        post("Content-Length: 51\r\n", ""),
         post("Transfer-Encoding: chunked\r\n", "1e\r\n" + std::string(30, 'x') + "\r\n1e\r\n"),
-        post("Transfer-Encoding: chunked\r\n", "-2\r\nabc"), get("Bad Name: 1\r\n"), get("X: 1\n"),
+        post("Transfer-Encoding: chunked\r\n", "-2\r\nabc"), get_root("Bad Name: 1\r\n"), get_root("X: 1\n"),
         std::string("GET / HTTP/3.0\r\n\r\n"), std::string("\x16\x03\x01\x02")}) {
     const Parsed whole = parse(bytes);
     ASSERT_EQ(whole.stage, Stage::kRejected) << bytes;
@@ -150,8 +151,8 @@ TEST(RequestParser, RefusesMalformedHeaders) {
   for (const std::string& bytes :
        {std::string("GET\r\n\r\n"), std::string("GET / \r\n\r\n"), std::string(" GET / HTTP/1.1\r\n\r\n"),
         std::string("GET / HTTP/1.1\nHost: x\n\n"), std::string("GET / HTTP/1.x\r\nHost: x\r\n\r\n"),
-        std::string("GET /a b HTTP/1.1\r\nHost: x\r\n\r\n"), std::string("{\"json\": 1}"), get("NoColon\r\n"),
-        get(": 1\r\n"), get("A\x01: 1\r\n"), get("A: \x01\r\n"), get(std::string("A: x\0y\r\n", 8)),
+        std::string("GET /a b HTTP/1.1\r\nHost: x\r\n\r\n"), std::string("{\"json\": 1}"), get_root("NoColon\r\n"),
+        get_root(": 1\r\n"), get_root("A\x01: 1\r\n"), get_root("A: \x01\r\n"), get_root(std::string("A: x\0y\r\n", 8)),
         std::string("GET /%00 HTTP/1.1\r\nHost: x\r\n\r\n"), std::string("GET /%zz HTTP/1.1\r\nHost: x\r\n\r\n"),
         std::string("CONNECT x:443 HTTP/1.1\r\nHost: x\r\n\r\n")}) {
     EXPECT_EQ(status_of(bytes), 400) << bytes;
@@ -170,16 +171,16 @@ TEST(RequestParser, LimitsTheHeadersBytesAlsoWhenTheyComeFieldByField) {
 }
 
 TEST(RequestParser, TakesAHeaderOfExactlyTheLimit) {
-  const std::string shorter = get("X: \r\n");
-  EXPECT_EQ(status_of(get("X: " + std::string(400 - shorter.size(), 'x') + "\r\n")), 200);
-  EXPECT_EQ(status_of(get("X: " + std::string(401 - shorter.size(), 'x') + "\r\n")), 431);
+  const std::string shorter = get_root("X: \r\n");
+  EXPECT_EQ(status_of(get_root("X: " + std::string(400 - shorter.size(), 'x') + "\r\n")), 200);
+  EXPECT_EQ(status_of(get_root("X: " + std::string(401 - shorter.size(), 'x') + "\r\n")), 431);
 }
 
 TEST(RequestParser, LimitsTheCountOfFields) {
   std::string headers;
   for (int i = 0; i < 7; ++i) headers += "A: 1\r\n";
-  EXPECT_EQ(status_of(get(headers)), 200);
-  EXPECT_EQ(status_of(get(headers + "A: 1\r\n")), 431);
+  EXPECT_EQ(status_of(get_root(headers)), 200);
+  EXPECT_EQ(status_of(get_root(headers + "A: 1\r\n")), 431);
 }
 
 TEST(RequestParser, LimitsTheBodyBeforeItArrives) {
@@ -189,8 +190,8 @@ TEST(RequestParser, LimitsTheBodyBeforeItArrives) {
 }
 
 TEST(RequestParser, KnowsWhoKeepsTheConnection) {
-  EXPECT_TRUE(parse(get("")).keep_alive);
-  EXPECT_FALSE(parse(get("Connection: close\r\n")).keep_alive);
+  EXPECT_TRUE(parse(get_root("")).keep_alive);
+  EXPECT_FALSE(parse(get_root("Connection: close\r\n")).keep_alive);
   EXPECT_FALSE(parse("GET / HTTP/1.0\r\n\r\n").keep_alive);
   EXPECT_TRUE(parse("GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n").keep_alive);
 }
@@ -201,7 +202,7 @@ TEST(RequestParser, MeetsOneExpectation) {
   parser.feed(post("Content-Length: 3\r\nExpect: 100-Continue\r\n", ""));
   EXPECT_EQ(parser.stage(), Stage::kBody);
   EXPECT_TRUE(parser.expects_continue());
-  EXPECT_EQ(status_of(get("Expect: the-unexpected\r\n")), 417);
+  EXPECT_EQ(status_of(get_root("Expect: the-unexpected\r\n")), 417);
 }
 
 TEST(RequestParser, RejectionsAreJsonThatNamesTheFault) {

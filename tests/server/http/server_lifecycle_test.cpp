@@ -14,10 +14,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-std::string get(const std::string& path, const std::string& headers = "") {
-  return "GET " + path + " HTTP/1.1\r\nHost: x\r\n" + headers + "\r\n";
-}
-
 size_t open_descriptors() {
   size_t count = 0;
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++count;

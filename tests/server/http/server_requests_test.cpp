@@ -15,9 +15,6 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-std::string get(const std::string& path, const std::string& headers = "") {
-  return "GET " + path + " HTTP/1.1\r\nHost: x\r\n" + headers + "\r\n";
-}
 std::string post(const std::string& headers, const std::string& body) {
   return "POST /echo HTTP/1.1\r\nHost: x\r\n" + headers + "\r\n" + body;
 }

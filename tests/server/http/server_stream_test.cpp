@@ -9,9 +9,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-std::string get(const std::string& path) { return "GET " + path + " HTTP/1.1\r\nHost: x\r\n\r\n"; }
-
-HttpLimits small_limits() {
+HttpLimits short_pipeline() {
   HttpLimits limits;
   limits.pipelined_bytes_max = 1024;
   return limits;
@@ -141,12 +139,12 @@ TEST_P(HttpDisconnect, IsNoticedInMidStream) {
 }
 
 TEST_P(HttpDisconnect, IsNoticedWhileTheReadAheadIsFull) {
-  TestServer server(small_limits());
+  TestServer server(short_pipeline());
   TestClient client(server.port());
   client.send(get("/wait"));
   ASSERT_TRUE(server.entered.wait_for(1));
   std::string pipelined;
-  while (pipelined.size() < 8 * small_limits().pipelined_bytes_max) pipelined += get("/hello");
+  while (pipelined.size() < 8 * short_pipeline().pipelined_bytes_max) pipelined += get("/hello");
   client.send(pipelined);
   leave(client);
   expect_nothing_left(server);

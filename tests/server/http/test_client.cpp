@@ -27,6 +27,10 @@ TestClient TestClient::unconnected() {
   return client;
 }
 
+std::string get(const std::string& path, const std::string& headers) {
+  return "GET " + path + " HTTP/1.1\r\nHost: x\r\n" + headers + "\r\n";
+}
+
 TestClient::TestClient(uint16_t port, int receive_buffer_bytes) : TestClient(unconnected()) {
   if (receive_buffer_bytes > 0) {
     ::setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &receive_buffer_bytes, sizeof receive_buffer_bytes);

@@ -19,6 +19,9 @@ struct Answer {
   std::string header(std::string_view name) const;  // "" where there is none
 };
 
+// The bytes of a GET; each of `headers` ends with CR LF.
+std::string get(const std::string& path, const std::string& headers = "");
+
 // Waits of this class end after 30 s, as if the server had closed: a test then fails instead of hanging.
 class TestClient {
  public:
