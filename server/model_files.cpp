@@ -6,12 +6,6 @@
 #include <sstream>
 
 namespace twostroke {
-namespace {
-
-constexpr size_t kTemplateBytesMax = 1 << 20;
-
-}  // namespace
-
 Result<std::string> read_file(const std::string& path, size_t bytes_max) {
   std::ifstream in(path, std::ios::binary);
   if (!in) return not_found("cannot open '" + path + "': " + std::strerror(errno));

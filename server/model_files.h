@@ -12,6 +12,8 @@
 
 namespace twostroke {
 
+constexpr size_t kTemplateBytesMax = size_t{1} << 20;  // of a file with a chat template
+
 struct ModelText {
   std::unique_ptr<GgufFile> file;  // kept open: it owns the vocabulary's strings
   std::unique_ptr<Tokenizer> tokenizer;

@@ -14,7 +14,6 @@ namespace twostroke {
 namespace {
 
 constexpr size_t kTextBytesMax = size_t{256} << 20;
-constexpr size_t kTemplateBytesMax = size_t{1} << 20;
 constexpr size_t kContextBytesMax = size_t{64} << 20;
 
 // Parses, or prints help or the error; then holds the exit code.
