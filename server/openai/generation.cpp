@@ -122,7 +122,7 @@ void Generation::take_token(Event& event, uint32_t index, Batch& batch) {
   OutputDelta delta = choice.output.push(event.token, event.logprob, std::move(event.top));
   const bool stopped = delta.stopped;
   if (!delta.text.empty() || !delta.entries.empty() || stopped) {
-    batch.pieces.push_back({index, std::move(delta.text), std::move(delta.entries), std::nullopt});
+    batch.pieces.push_back({.choice = index, .text = std::move(delta.text), .entries = std::move(delta.entries)});
   }
   if (stopped) {
     batch.pieces.back().finished = FinishReason::kStop;
@@ -138,8 +138,10 @@ void Generation::finish_choice(uint32_t index, FinishReason reason, Batch& batch
   choice.finished = true;
   OutputDelta delta = choice.output.finish();
   usage_.completion_tokens += choice.output.token_count();
-  batch.pieces.push_back(
-      {index, std::move(delta.text), std::move(delta.entries), delta.stopped ? FinishReason::kStop : reason});
+  batch.pieces.push_back({.choice = index,
+                          .text = std::move(delta.text),
+                          .entries = std::move(delta.entries),
+                          .finished = delta.stopped ? FinishReason::kStop : reason});
 }
 
 void Generation::take_end(Part& part, const Event& event, Batch& batch) {

@@ -18,6 +18,7 @@
 #include "server/openai/event_queue.h"
 #include "server/openai/generation_options.h"
 #include "server/openai/service.h"
+#include "server/text/reply/reply_parser.h"
 #include "server/text/sequence_output.h"
 
 namespace twostroke::openai {
@@ -25,9 +26,11 @@ namespace twostroke::openai {
 // Something new for one choice. Choices count through all prompts: choice = prompt * n + sequence.
 struct Piece {
   uint32_t choice = 0;
-  std::string text;
-  std::vector<TokenEntry> entries;       // log-probabilities of the tokens that `text` brought, when asked for
-  std::optional<FinishReason> finished;  // the choice's last piece
+  std::string text;                              // content
+  std::string reasoning;                         // what a ReplyParser found to be reasoning; "" without one
+  std::vector<reply::ToolCallDelta> tool_calls;  // likewise; each first delta has an id, made here if need be
+  std::vector<TokenEntry> entries;               // log-probabilities of the tokens that `text` brought, when asked for
+  std::optional<FinishReason> finished;          // the choice's last piece
 };
 
 struct Usage {

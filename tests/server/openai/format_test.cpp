@@ -22,13 +22,15 @@ std::vector<Json> frames(const std::string& stream) {
 
 const std::vector<Piece>& pieces() {
   static const std::vector<Piece> kPieces = {
-      {0,
-       "Gr\xC3\xBC",
-       {{'G', -0.5F, {{'G', -0.5F}, {'H', -1.F}}, 0}, {'r', -1.F, {{'x', -0.25F}, {'r', -1.F}}, 1}},
-       {}},
-      {1, "\"quoted\"\n", {}, {}},
-      {0, "n", {{'n', -2.F, {{'n', -2.F}, {'m', -3.F}}, 4}}, FinishReason::kLength},
-      {1, "", {}, FinishReason::kStop},
+      {.choice = 0,
+       .text = "Gr\xC3\xBC",
+       .entries = {{'G', -0.5F, {{'G', -0.5F}, {'H', -1.F}}, 0}, {'r', -1.F, {{'x', -0.25F}, {'r', -1.F}}, 1}}},
+      {.choice = 1, .text = "\"quoted\"\n"},
+      {.choice = 0,
+       .text = "n",
+       .entries = {{'n', -2.F, {{'n', -2.F}, {'m', -3.F}}, 4}},
+       .finished = FinishReason::kLength},
+      {.choice = 1, .finished = FinishReason::kStop},
   };
   return kPieces;
 }

@@ -1,0 +1,40 @@
+#include "server/openai/endpoint.h"
+
+namespace twostroke::openai {
+
+namespace asio = boost::asio;
+using http::Exchange;
+using http::HttpResponse;
+
+asio::awaitable<void> refuse(Exchange& exchange, const Service& service, const ApiError& error) {
+  service.on_refusal(error.status);
+  HttpResponse response = error_response(error);
+  co_await exchange.respond(std::move(response));
+}
+
+std::optional<ApiError> check_model(const Service& service, const std::string& model) {
+  if (model.empty() || model == service.model_name) return std::nullopt;
+  return ApiError{.status = 404,
+                  .message = "The model '" + model.substr(0, 200) + "' does not exist here: this server has '" +
+                             service.model_name + "'.",
+                  .param = "model",
+                  .code = "model_not_found"};
+}
+
+asio::awaitable<void> generate(Exchange& exchange, Service& service, const GenerationOptions& options,
+                               std::function<Prompts()> prepare, uint32_t max_tokens_default, AnswerFormat& format) {
+  Prompts prompts = co_await on_text_thread(service, std::move(prepare));
+  if (const auto* error = std::get_if<ApiError>(&prompts)) {
+    co_await refuse(exchange, service, *error);
+    co_return;
+  }
+  if (exchange.disconnected()) co_return;
+  Generation generation(service, exchange.executor(), options);
+  if (const auto error = generation.start(std::get<0>(std::move(prompts)), max_tokens_default)) {
+    co_await refuse(exchange, service, *error);
+    co_return;
+  }
+  co_await answer(exchange, service, generation, format, options);
+}
+
+}  // namespace twostroke::openai

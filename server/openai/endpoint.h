@@ -1,0 +1,63 @@
+// What the endpoints share: each is a thin mapping of parse, prepare, start, answer.
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "server/http/exchange.h"
+#include "server/openai/answer.h"
+#include "server/openai/json.h"
+#include "server/openai/prepare.h"
+#include "server/openai/service.h"
+#include "server/openai/text_thread.h"
+
+namespace twostroke::openai {
+
+// A larger body is parsed on a text thread, where it delays nobody's stream.
+constexpr size_t kBodyBytesOnIoThreadMax = 64 * 1024;
+
+template <typename Request>
+using Parsed = std::variant<Request, ApiError>;
+
+// The body, read by `parse`, on a text thread if it is large.
+template <typename Request>
+boost::asio::awaitable<Parsed<Request>> read_request(http::Exchange& exchange, Service& service,
+                                                     Parsed<Request> (*parse)(const Json& body, int32_t vocab_size)) {
+  const auto read = [parse, vocab_size = service.tokenizer.vocab_size()](std::string_view content_type,
+                                                                         std::string_view text) -> Parsed<Request> {
+    const auto body = parse_body(content_type, text);
+    if (const auto* error = std::get_if<ApiError>(&body)) return *error;
+    return parse(std::get<Json>(body), vocab_size);
+  };
+  const std::string_view content_type = exchange.request().header("Content-Type");
+  const std::string& text = exchange.request().body;
+  if (text.size() <= kBodyBytesOnIoThreadMax) co_return read(content_type, text);
+  std::function<Parsed<Request>()> work = [read, content_type = std::string(content_type), text] {
+    return read(content_type, text);
+  };
+  Parsed<Request> parsed = co_await on_text_thread(service, std::move(work));
+  co_return parsed;
+}
+
+// Sends the error, and counts it as a generation request that was refused.
+boost::asio::awaitable<void> refuse(http::Exchange& exchange, const Service& service, const ApiError& error);
+
+// 404 for a model that is not this server's; "" is this server's.
+std::optional<ApiError> check_model(const Service& service, const std::string& model);
+
+// From checked request to answer, the same for every protocol.
+boost::asio::awaitable<void> generate(http::Exchange& exchange, Service& service, const GenerationOptions& options,
+                                      std::function<Prompts()> prepare, uint32_t max_tokens_default,
+                                      AnswerFormat& format);
+
+// The endpoints that add_routes() registers, each in a file of its own name.
+boost::asio::awaitable<void> chat_completions(http::Exchange& exchange, Service& service);
+boost::asio::awaitable<void> completions(http::Exchange& exchange, Service& service);
+boost::asio::awaitable<void> list_models(http::Exchange& exchange, Service& service);
+boost::asio::awaitable<void> get_model(http::Exchange& exchange, Service& service);
+
+}  // namespace twostroke::openai

@@ -1,0 +1,27 @@
+#include "server/openai/endpoint.h"
+
+namespace twostroke::openai {
+
+namespace asio = boost::asio;
+using http::Exchange;
+using http::HttpResponse;
+
+void add_routes(http::Router& router, const ServiceSlot& slot) {
+  using Endpoint = asio::awaitable<void> (*)(Exchange&, Service&);
+  const auto add = [&](const char* method, const char* path, Endpoint endpoint) {
+    router.add(method, path, [&slot, endpoint](Exchange& exchange) -> asio::awaitable<void> {
+      if (Service* service = slot.get()) {
+        co_await endpoint(exchange, *service);
+        co_return;
+      }
+      HttpResponse response = error_response(to_api_error(unavailable("The model is loading: try again in a moment.")));
+      co_await exchange.respond(std::move(response));
+    });
+  };
+  add("POST", "/v1/chat/completions", chat_completions);
+  add("POST", "/v1/completions", completions);
+  add("GET", "/v1/models", list_models);
+  add("GET", "/v1/models/{model...}", get_model);
+}
+
+}  // namespace twostroke::openai
