@@ -94,8 +94,12 @@ TEST(HttpServer, NoCrowdIsLeftWithoutAnAnswerOrAnEnd) {
 TEST(HttpServer, OutlivesAShortageOfDescriptors) {
   TestServer server;
   TestClient warm(server.port());
-  warm.send(get("/hello"));
-  EXPECT_EQ(warm.read_answer().status, 200);
+  // Twice: the second answer says that the first request is gone. The undefined-behaviour sanitizer opens a pipe where
+  // it meets a class for the first time, and calls the object broken when it cannot.
+  for (int i = 0; i < 2; ++i) {
+    warm.send(get("/hello"));
+    EXPECT_EQ(warm.read_answer().status, 200);
+  }
   TestClient waiting = TestClient::unconnected();
 
   rlimit before{};
