@@ -10,15 +10,12 @@ namespace asio = boost::asio;
 
 namespace {
 
-constexpr std::string_view kDone = "data: [DONE]\n\n";
-constexpr std::string_view kKeepAlive = ":\n\n";
-
 asio::awaitable<void> stream_answer(http::Exchange& exchange, Service& service, Generation& generation,
                                     AnswerFormat& format, const GenerationOptions& options) {
-  http::HttpResponse head{.status = 200, .content_type = "text/event-stream"};
+  http::HttpResponse head{.status = 200, .content_type = "text/event-stream", .headers = format.headers()};
   bool connected = co_await exchange.begin_stream(std::move(head));
   std::string out;
-  format.begin(out);
+  format.begin(generation.usage(), out);
   while (connected) {
     if (!out.empty()) connected = co_await exchange.write(std::move(out));
     out.clear();
@@ -27,17 +24,17 @@ asio::awaitable<void> stream_answer(http::Exchange& exchange, Service& service, 
     if (batch.gone) break;
     for (const Piece& piece : batch.pieces) format.piece(piece, out);
     if (batch.error) {
-      out += "data: " + error_json(*batch.error) + "\n\n";
-    } else if (batch.ended && options.include_usage) {
-      format.usage(generation.usage(), out);
+      format.fault(*batch.error, generation.usage(), out);
+    } else if (batch.ended) {
+      if (options.include_usage) format.usage(generation.usage(), out);
+      format.end(generation.usage(), out);
     }
     if (batch.ended) {
-      out += kDone;
       connected = co_await exchange.write(std::move(out));
       if (connected) co_await exchange.end_stream();
       co_return;
     }
-    if (batch.pieces.empty()) out += kKeepAlive;
+    if (batch.pieces.empty()) out += format.keep_alive();
   }
   generation.abandon();
 }
@@ -47,7 +44,8 @@ asio::awaitable<void> whole_answer(http::Exchange& exchange, Generation& generat
     Batch batch = co_await generation.next(std::chrono::milliseconds(0));
     if (batch.gone) co_return;
     if (batch.error) {
-      co_await exchange.respond(error_response(*batch.error));
+      http::HttpResponse response = format.error_response(*batch.error);
+      co_await exchange.respond(std::move(response));
       co_return;
     }
     for (Piece& piece : batch.pieces) format.collect(std::move(piece));
@@ -55,10 +53,18 @@ asio::awaitable<void> whole_answer(http::Exchange& exchange, Generation& generat
   }
   http::HttpResponse response;
   response.body = format.body(generation.usage());
+  response.headers = format.headers();
   co_await exchange.respond(std::move(response));
 }
 
 }  // namespace
+
+void AnswerFormat::end(const Usage& /*usage*/, std::string& out) { out += "data: [DONE]\n\n"; }
+
+void AnswerFormat::fault(const ApiError& error, const Usage& usage, std::string& out) {
+  out += "data: " + error_json(error) + "\n\n";
+  end(usage, out);
+}
 
 asio::awaitable<void> answer(http::Exchange& exchange, Service& service, Generation& generation, AnswerFormat& format,
                              const GenerationOptions& options) {

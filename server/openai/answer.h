@@ -3,7 +3,7 @@
 // The order of a stream: a beginning for each choice (chat), pieces, one finish_reason per choice, usage when asked
 // for, "data: [DONE]". A fault in mid-stream is an error event, then [DONE]. Silence is bridged by bare SSE comments
 // (":" and an empty line) from acceptance on, so that proxies keep the connection. The whole answer is the fold of the
-// same pieces.
+// same pieces. Protocols that speak of these things in other words say so in their AnswerFormat.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -19,12 +19,20 @@ class AnswerFormat {
  public:
   virtual ~AnswerFormat() = default;
   // Streaming: each appends complete SSE frames ("data: ...\n\n") to `out`.
-  virtual void begin(std::string& out) = 0;
+  virtual void begin(const Usage& usage, std::string& out) = 0;  // `usage` knows the prompt's tokens
   virtual void piece(const Piece& piece, std::string& out) = 0;
-  virtual void usage(const Usage& usage, std::string& out) = 0;
+  virtual void usage(const Usage& usage, std::string& out) = 0;  // when the client asked for it
+  virtual void end(const Usage& usage, std::string& out);        // the last frames: "data: [DONE]" here
+  // A fault in mid-stream, and the end: an error event and [DONE] here.
+  virtual void fault(const ApiError& error, const Usage& usage, std::string& out);
+  virtual std::string_view keep_alive() const { return ":\n\n"; }
   // Whole: collects pieces, then gives the body.
   virtual void collect(Piece&& piece) = 0;
   virtual std::string body(const Usage& usage) = 0;
+  // An error in place of an answer.
+  virtual http::HttpResponse error_response(const ApiError& error) const { return openai::error_response(error); }
+  // Beside those that every answer has.
+  virtual http::Headers headers() const { return {}; }
 };
 
 // Runs a started generation to its end and sends it. The exchange's disconnect cancels it.

@@ -1,22 +1,9 @@
 #include "server/openai/chat_format.h"
 
 #include "server/openai/json.h"
+#include "server/openai/logprobs.h"
 
 namespace twostroke::openai {
-namespace {
-
-// {"token", "logprob", "bytes"} without the closing brace.
-std::string open_entry(const Tokenizer& tokenizer, TokenId token, float logprob) {
-  const std::string_view bytes = tokenizer.piece(token, /*special=*/true);
-  std::string out = "{\"token\":" + json_string(bytes) + ",\"logprob\":" + logprob_text(logprob) + ",\"bytes\":[";
-  for (size_t i = 0; i < bytes.size(); ++i) {
-    if (i > 0) out += ',';
-    out += std::to_string(static_cast<unsigned char>(bytes[i]));
-  }
-  return out + ']';
-}
-
-}  // namespace
 
 ChatFormat::ChatFormat(const Tokenizer& tokenizer, const std::string& model, const GenerationOptions& options)
     : tokenizer_(tokenizer),
@@ -27,20 +14,6 @@ ChatFormat::ChatFormat(const Tokenizer& tokenizer, const std::string& model, con
       model_json_(json_string(model)),
       choices_(options.n) {}
 
-std::string ChatFormat::logprob_entries(const std::vector<TokenEntry>& entries) const {
-  std::string out;
-  for (const TokenEntry& entry : entries) {
-    if (!out.empty()) out += ',';
-    out += open_entry(tokenizer_, entry.token, entry.logprob) + ",\"top_logprobs\":[";
-    for (size_t i = 0; i < entry.top.size(); ++i) {
-      if (i > 0) out += ',';
-      out += open_entry(tokenizer_, entry.top[i].token, entry.top[i].logprob) + '}';
-    }
-    out += "]}";
-  }
-  return out;
-}
-
 void ChatFormat::append_chunk(std::string& out, uint32_t choice, const std::string& delta, const std::string& logprobs,
                               const char* finish_reason) const {
   out += "data: {\"id\":\"" + id_ + "\",\"object\":\"chat.completion.chunk\",\"created\":" + std::to_string(created_) +
@@ -50,14 +23,14 @@ void ChatFormat::append_chunk(std::string& out, uint32_t choice, const std::stri
          (include_usage_ ? ",\"usage\":null" : "") + "}\n\n";
 }
 
-void ChatFormat::begin(std::string& out) {
+void ChatFormat::begin(const Usage& /*usage*/, std::string& out) {
   for (uint32_t choice = 0; choice < choices_.size(); ++choice) {
     append_chunk(out, choice, "\"role\":\"assistant\",\"content\":\"\"", "", nullptr);
   }
 }
 
 void ChatFormat::piece(const Piece& piece, std::string& out) {
-  const std::string logprobs = logprobs_ ? logprob_entries(piece.entries) : "";
+  const std::string logprobs = logprobs_ ? logprob_entries(tokenizer_, piece.entries) : "";
   if (!piece.text.empty() || !logprobs.empty()) {
     append_chunk(out, piece.choice, "\"content\":" + json_string(piece.text), logprobs, nullptr);
   }
@@ -74,7 +47,7 @@ void ChatFormat::collect(Piece&& piece) {
   choice.text += piece.text;
   if (logprobs_ && !piece.entries.empty()) {
     if (!choice.logprobs.empty()) choice.logprobs += ',';
-    choice.logprobs += logprob_entries(piece.entries);
+    choice.logprobs += logprob_entries(tokenizer_, piece.entries);
   }
   if (piece.finished) choice.finish = *piece.finished;
 }

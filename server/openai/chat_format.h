@@ -13,7 +13,7 @@ class ChatFormat final : public AnswerFormat {
  public:
   ChatFormat(const Tokenizer& tokenizer, const std::string& model, const GenerationOptions& options);
 
-  void begin(std::string& out) override;
+  void begin(const Usage& usage, std::string& out) override;
   void piece(const Piece& piece, std::string& out) override;
   void usage(const Usage& usage, std::string& out) override;
   void collect(Piece&& piece) override;
@@ -27,7 +27,6 @@ class ChatFormat final : public AnswerFormat {
   };
   void append_chunk(std::string& out, uint32_t choice, const std::string& delta, const std::string& logprobs,
                     const char* finish_reason) const;
-  std::string logprob_entries(const std::vector<TokenEntry>& entries) const;
 
   const Tokenizer& tokenizer_;
   const bool logprobs_;

@@ -49,7 +49,7 @@ std::string CompletionFormat::logprobs_json(Choice& choice, const std::vector<To
          "],\"top_logprobs\":" + (logprobs_ == 0 ? "null" : "[" + tops + "]") + ",\"text_offset\":[" + offsets + "]}";
 }
 
-void CompletionFormat::begin(std::string&) {}
+void CompletionFormat::begin(const Usage& /*usage*/, std::string& /*out*/) {}
 
 void CompletionFormat::piece(const Piece& piece, std::string& out) {
   Choice& choice = choices_[piece.choice];

@@ -15,7 +15,7 @@ class CompletionFormat final : public AnswerFormat {
   CompletionFormat(const Tokenizer& tokenizer, const std::string& model, const GenerationOptions& options,
                    size_t choices);
 
-  void begin(std::string& out) override;
+  void begin(const Usage& usage, std::string& out) override;
   void piece(const Piece& piece, std::string& out) override;
   void usage(const Usage& usage, std::string& out) override;
   void collect(Piece&& piece) override;

@@ -6,10 +6,14 @@ namespace asio = boost::asio;
 using http::Exchange;
 using http::HttpResponse;
 
-asio::awaitable<void> refuse(Exchange& exchange, const Service& service, const ApiError& error) {
-  service.on_refusal(error.status);
-  HttpResponse response = error_response(error);
+asio::awaitable<void> refuse(Exchange& exchange, const Service& service, HttpResponse response) {
+  service.on_refusal(response.status);
   co_await exchange.respond(std::move(response));
+}
+
+asio::awaitable<void> refuse(Exchange& exchange, const Service& service, const ApiError& error) {
+  HttpResponse response = error_response(error);
+  co_await refuse(exchange, service, std::move(response));
 }
 
 std::optional<ApiError> check_model(const Service& service, const std::string& model) {
@@ -25,13 +29,15 @@ asio::awaitable<void> generate(Exchange& exchange, Service& service, const Gener
                                std::function<Prompts()> prepare, uint32_t max_tokens_default, AnswerFormat& format) {
   Prompts prompts = co_await on_text_thread(service, std::move(prepare));
   if (const auto* error = std::get_if<ApiError>(&prompts)) {
-    co_await refuse(exchange, service, *error);
+    HttpResponse response = format.error_response(*error);
+    co_await refuse(exchange, service, std::move(response));
     co_return;
   }
   if (exchange.disconnected()) co_return;
   Generation generation(service, exchange.executor(), options);
   if (const auto error = generation.start(std::get<0>(std::move(prompts)), max_tokens_default)) {
-    co_await refuse(exchange, service, *error);
+    HttpResponse response = format.error_response(*error);
+    co_await refuse(exchange, service, std::move(response));
     co_return;
   }
   co_await answer(exchange, service, generation, format, options);

@@ -47,7 +47,7 @@ TEST(ChatFormat, StreamAndWholeAnswerSayTheSame) {
   const ByteTokenizer tokenizer;
   ChatFormat streamed(tokenizer, "m", two_choices(2)), whole(tokenizer, "m", two_choices(2));
   std::string out;
-  streamed.begin(out);
+  streamed.begin({}, out);
   for (const Piece& piece : pieces()) {
     streamed.piece(piece, out);
     whole.collect(Piece(piece));
@@ -90,7 +90,7 @@ TEST(ChatFormat, SendsTheRoleOncePerChoiceAndUsageOnlyWhenAsked) {
   options.include_usage = false;
   ChatFormat format(tokenizer, "m", options);
   std::string out;
-  format.begin(out);
+  format.begin({}, out);
   for (const Piece& piece : pieces()) format.piece(piece, out);
   size_t roles = 0;
   for (const Json& chunk : frames(out)) {
@@ -105,7 +105,7 @@ TEST(CompletionFormat, OffsetsCountCharactersAndTheChosenTokenIsAmongTheCandidat
   const ByteTokenizer tokenizer;
   CompletionFormat streamed(tokenizer, "m", two_choices(1), 2), whole(tokenizer, "m", two_choices(1), 2);
   std::string out;
-  streamed.begin(out);
+  streamed.begin({}, out);
   for (const Piece& piece : pieces()) {
     streamed.piece(piece, out);
     whole.collect(Piece(piece));
