@@ -18,7 +18,7 @@ import pytest
 from conftest import BINARY, MODEL
 from eventually import eventually
 
-LONG_PROMPT = list(range(100, 1600))  # token ids: exactly 1,500 prompt tokens
+LONG_PROMPT = list(range(100, 500))  # token ids: exactly 400 prompt tokens
 
 
 def idle(server):
@@ -65,9 +65,9 @@ def test_two_hundred_clients_that_vanish_in_mid_stream_leave_nothing_behind(serv
 
 
 def test_prompts_prefill_while_streams_decode_and_every_prompt_token_is_counted(start_server):
-    server = start_server("--max-step-tokens", "128")
+    server = start_server("--max-step-tokens", "40")
     client = server.client()
-    options = dict(model="smollm2", max_tokens=300, extra_body={"ignore_eos": True})
+    options = dict(model="smollm2", max_tokens=150, extra_body={"ignore_eos": True})
     started = threading.Barrier(9)
     usages = []
 
@@ -89,7 +89,7 @@ def test_prompts_prefill_while_streams_decode_and_every_prompt_token_is_counted(
             done.result()
     eventually(lambda: idle(server))
     metrics = server.metrics()
-    # 1,500 tokens at no more than 128 - 8 a step: at least 13 steps with both phases.
+    # 400 tokens at no more than 40 - 8 a step: at least 13 steps with both phases.
     assert metrics['twostroke_step_duration_seconds_count{class="mixed"}'] >= 13
     assert usages[-1] is not None and len(usages) == 9
     prompt_tokens = sum(usage.prompt_tokens for usage in usages)
@@ -171,6 +171,8 @@ def test_costly_json_is_refused_and_the_server_lives(server):
     assert status_of(server, "/v1/completions", '{"prompt": ' + deep + "}") == 400
     wide = json.dumps({"prompt": "x", "metadata": {str(i): 1 for i in range(100_000)}})
     assert status_of(server, "/v1/completions", wide) == 400
+    many = '{"messages": [' + "[]," * 10_000_000 + "[]]}"
+    assert status_of(server, "/v1/chat/completions", many) == 400
     assert status_of(server, "/v1/completions", json.dumps({"prompt": "x" * 20_000_000})) == 400
     assert server.get("/readyz")[0] == 200
 

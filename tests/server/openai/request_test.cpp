@@ -1,5 +1,6 @@
 // What clients send: read, checked, and refused with a message that names the first thing that is wrong.
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include "server/openai/chat_request.h"
 #include "server/openai/completion_request.h"
@@ -247,8 +248,46 @@ TEST(Json, RefusesObjectsWithTooManyMembers) {
 
 TEST(Json, TakesManySmallObjects) {
   std::string text = "{\"x\":[{}";
-  for (int i = 0; i < 100'000; ++i) text += ",{\"role\":\"user\",\"content\":\"a:b\"}";
+  for (int i = 0; i < 50'000; ++i) text += ",{\"role\":\"user\",\"content\":\"a:b\"}";
   EXPECT_TRUE(std::holds_alternative<Json>(parse_object(text + "]}")));
+}
+
+// {"x": [value, value, ...]}
+std::string body_of_many(const std::string& value, size_t count) {
+  std::string text = "{\"x\":[" + value;
+  for (size_t i = 1; i < count; ++i) text += ',' + value;
+  return text + "]}";
+}
+
+const std::vector<std::string> kSmallValues = {"1",     "[]",          "{}", "\"\"", "\"0123456789abcdef\"",
+                                               "[[1]]", R"({"a":"b"})"};
+
+TEST(Json, RefusesBodiesWhoseValuesTakeFarMoreMemoryThanTheirText) {
+  for (const std::string& value : kSmallValues) {
+    const auto parsed = parse_object(body_of_many(value, (size_t{8} << 20) / (value.size() + 1)));
+    const auto* error = std::get_if<ApiError>(&parsed);
+    ASSERT_NE(error, nullptr) << value;
+    EXPECT_EQ(error->message, "The JSON body has too many values: parsed, they would take more than 32 MiB.") << value;
+  }
+  EXPECT_TRUE(std::holds_alternative<Json>(parse_object(body_of_many("128000", 1'000'000))));
+}
+
+// Bytes in use by malloc(); 0 under a sanitizer, whose allocator does not count.
+size_t heap_bytes() {
+  const auto info = mallinfo2();
+  return info.uordblks + info.hblkhd;
+}
+
+// The estimate holds for what the library really allocates.
+TEST(Json, TakesNoMoreMemoryThanTheGuardCounts) {
+  for (const std::string& value : kSmallValues) {
+    const std::string text = body_of_many(value, 10'000);
+    JsonGuard guard(kJsonDepthMax);
+    ASSERT_TRUE(guard.check(text).ok());
+    const size_t before = heap_bytes();
+    const Json json = Json::parse(text);
+    EXPECT_LE(heap_bytes() - before, guard.node_bytes() + text.size()) << value;
+  }
 }
 
 Json call_with_arguments(std::string arguments, size_t calls) {

@@ -1,0 +1,20 @@
+#include "server/ops/logging.h"
+
+#include <gtest/gtest.h>
+
+namespace twostroke {
+namespace {
+
+TEST(LogText, CannotEndItsLineOrItsField) {
+  EXPECT_EQ(log_text("a\nb\r\x1b[2J\x7f"), "a\\u000ab\\u000d\\u001b[2J\\u007f");
+  EXPECT_EQ(log_text("say \"hi\" \\o/"), "say \\\"hi\\\" \\\\o/");
+  EXPECT_EQ(log_text("héllo"), "héllo");
+}
+
+TEST(LogText, IsCut) {
+  EXPECT_EQ(log_text(std::string(200, 'x')), std::string(200, 'x'));
+  EXPECT_EQ(log_text(std::string(201, 'x')), std::string(200, 'x') + "...");
+}
+
+}  // namespace
+}  // namespace twostroke

@@ -1,0 +1,154 @@
+// What steps and requests make of the metrics, on outputs written by hand.
+#include "server/ops/metrics.h"
+
+#include <gmock/gmock.h>
+
+#include "exposition.h"
+
+namespace twostroke {
+namespace {
+
+using testing::IsEmpty;
+
+class MetricsTest : public testing::Test {
+ protected:
+  Exposition read() {
+    Exposition exposition = read_exposition(metrics_.text());
+    EXPECT_THAT(exposition.faults, IsEmpty());
+    return exposition;
+  }
+
+  Metrics metrics_{{.version = "1.2.3", .model = "a \"model\"", .backend = "sim", .block_size = 16}};
+};
+
+StepOutput step(StepClass step_class, const StepCounts& counts, TimeNs duration_ns) {
+  return {.stepped = true, .step_class = step_class, .counts = counts, .duration_ns = duration_ns};
+}
+
+TEST_F(MetricsTest, AScrapeIsWellFormedBeforeAndAfterTheFirstStep) {
+  EXPECT_GT(read().types.size(), 25U);
+  metrics_.observe(step(StepClass::kMixed, {.decode_rows = 3, .prefill_rows = 1, .prefill_tokens = 100}, 1'000'000));
+  metrics_.observe_http("GET", "/v1/models", 200, 0.01);
+  metrics_.observe_refusal(429);
+  for (const auto& [family, help] : read().helps) EXPECT_TRUE(help.ends_with('.')) << family << ": " << help;
+}
+
+TEST_F(MetricsTest, EveryFamilySaysWhatItCountsInItsName) {
+  for (const auto& [family, type] : read().types) {
+    EXPECT_TRUE(family.starts_with("twostroke_") || family == "process_start_time_seconds") << family;
+    EXPECT_EQ(family.ends_with("_total"), type == "counter") << family << " is a " << type;
+    EXPECT_FALSE(family.ends_with("_ms")) << family << ": seconds are the unit";
+  }
+}
+
+TEST_F(MetricsTest, WorkIsCountedInItsPhase) {
+  metrics_.observe(step(StepClass::kPrefill,
+                        {.prefill_rows = 2,
+                         .prefill_tokens = 200,
+                         .cached_tokens = 32,
+                         .sampled_tokens = 1,
+                         .prefix_queries = 240,
+                         .context_tokens_prefill = 5000},
+                        40'000'000));
+  metrics_.observe(
+      step(StepClass::kDecode, {.decode_rows = 5, .sampled_tokens = 5, .context_tokens_decode = 700}, 8'000'000));
+  metrics_.observe(step(StepClass::kMixed,
+                        {.decode_rows = 4,
+                         .prefill_rows = 1,
+                         .prefill_tokens = 60,
+                         .recomputed_tokens = 9,
+                         .sampled_tokens = 4,
+                         .preemptions = 2,
+                         .context_tokens_prefill = 1,
+                         .context_tokens_decode = 2},
+                        30'000'000));
+  Exposition seen = read();
+  EXPECT_EQ(seen["twostroke_prefill_tokens_total{source=\"computed\"}"], 260);
+  EXPECT_EQ(seen["twostroke_prefill_tokens_total{source=\"cached\"}"], 32);
+  EXPECT_EQ(seen["twostroke_decode_tokens_total"], 9);
+  EXPECT_EQ(seen["twostroke_output_tokens_total"], 10);
+  EXPECT_EQ(seen["twostroke_recomputed_tokens_total"], 9);
+  EXPECT_EQ(seen["twostroke_preemptions_total"], 2);
+  EXPECT_EQ(seen["twostroke_prefix_cache_query_tokens_total"], 240);
+  EXPECT_EQ(seen["twostroke_prefix_cache_hit_tokens_total"], 32);
+  EXPECT_EQ(seen["twostroke_attention_context_tokens_total{phase=\"prefill\"}"], 5001);
+  EXPECT_EQ(seen["twostroke_attention_context_tokens_total{phase=\"decode\"}"], 702);
+  for (const char* step_class : {"prefill", "decode", "mixed"}) {
+    EXPECT_EQ(seen[std::string("twostroke_step_duration_seconds_count{class=\"") + step_class + "\"}"], 1);
+  }
+  EXPECT_DOUBLE_EQ(seen["twostroke_step_duration_seconds_sum{class=\"prefill\"}"], 0.04);
+  // A phase that took no part in a step had no rows there, which is not the same as 0 rows.
+  EXPECT_EQ(seen["twostroke_step_rows_count{phase=\"prefill\"}"], 2);
+  EXPECT_EQ(seen["twostroke_step_rows_sum{phase=\"decode\"}"], 9);
+  EXPECT_EQ(seen["twostroke_step_tokens_sum"], 200 + 5 + 60 + 9 + 4);
+  EXPECT_THAT(seen.faults, IsEmpty());
+}
+
+TEST_F(MetricsTest, EventsWithoutAStepAreNoStep) {
+  StepOutput output;
+  output.gauges = {.requests_waiting = 3, .blocks_free = 7, .blocks_cached = 2, .blocks_referenced = 1};
+  metrics_.observe(output);
+  Exposition seen = read();
+  EXPECT_EQ(seen["twostroke_step_tokens_count"], 0);
+  EXPECT_EQ(seen["twostroke_requests_waiting"], 3);
+  EXPECT_EQ(seen["twostroke_kv_blocks{state=\"free\"}"], 7);
+  EXPECT_EQ(seen["twostroke_kv_blocks{state=\"cached\"}"], 2);
+  EXPECT_EQ(seen["twostroke_kv_blocks{state=\"referenced\"}"], 1);
+}
+
+TEST_F(MetricsTest, ARequestsLatenciesAreTakenFromItsSummary) {
+  Event token{.kind = Event::Kind::kToken, .gap_ns = -1};
+  Event second = token;
+  second.gap_ns = 20 * kMillisecondNs;
+  Event finished{.kind = Event::Kind::kSequenceFinished, .finish_reason = FinishReason::kLength};
+  Event ended{.kind = Event::Kind::kEnded, .outcome = Outcome::kFinished};
+  ended.summary = {.submitted = 0,
+                   .first_scheduled = 100 * kMillisecondNs,
+                   .first_token = 300 * kMillisecondNs,
+                   .ended = 500 * kMillisecondNs,
+                   .prompt_tokens = 40,
+                   .output_tokens = 11};
+  metrics_.observe({.events = {token, second, finished, ended}});
+  Exposition seen = read();
+  EXPECT_EQ(seen["twostroke_inter_token_latency_seconds_count"], 1) << "a first token has no gap";
+  EXPECT_DOUBLE_EQ(seen["twostroke_inter_token_latency_seconds_sum"], 0.02);
+  EXPECT_DOUBLE_EQ(seen["twostroke_queue_time_seconds_sum"], 0.1);
+  EXPECT_DOUBLE_EQ(seen["twostroke_time_to_first_token_seconds_sum"], 0.3);
+  EXPECT_DOUBLE_EQ(seen["twostroke_time_per_output_token_seconds_sum"], 0.2 / 10);
+  EXPECT_DOUBLE_EQ(seen["twostroke_request_duration_seconds_sum"], 0.5);
+  EXPECT_EQ(seen["twostroke_request_prompt_tokens_sum"], 40);
+  EXPECT_EQ(seen["twostroke_request_output_tokens_sum"], 11);
+  EXPECT_EQ(seen["twostroke_requests_total{outcome=\"finished\"}"], 1);
+  EXPECT_EQ(seen["twostroke_sequences_finished_total{reason=\"length\"}"], 1);
+  EXPECT_EQ(seen["twostroke_sequences_finished_total{reason=\"stop\"}"], 0);
+}
+
+TEST_F(MetricsTest, ACancelledRequestHasNoDurationAndNoLength) {
+  Event ended{.kind = Event::Kind::kEnded, .outcome = Outcome::kCancelled};
+  ended.summary = {.submitted = 0, .ended = kSecondNs, .prompt_tokens = 40};
+  metrics_.observe({.events = {ended}});
+  Exposition seen = read();
+  EXPECT_EQ(seen["twostroke_requests_total{outcome=\"cancelled\"}"], 1);
+  EXPECT_EQ(seen["twostroke_request_duration_seconds_count"], 0);
+  EXPECT_EQ(seen["twostroke_request_prompt_tokens_count"], 0);
+  EXPECT_EQ(seen["twostroke_queue_time_seconds_count"], 0) << "it was never scheduled";
+}
+
+TEST_F(MetricsTest, MethodsThatClientsMakeUpShareOneLabel) {
+  for (const char* method : {"BREW", "PROPFIND", ""}) metrics_.observe_http(method, "", 404, 0.001);
+  Exposition seen = read();
+  EXPECT_EQ(seen["twostroke_http_requests_total{code=\"404\",method=\"other\",route=\"\"}"], 3);
+}
+
+TEST_F(MetricsTest, RefusalsAreRequestsToo) {
+  metrics_.observe_refusal(429);
+  metrics_.observe_refusal(400);
+  metrics_.observe_refusal(429);
+  Exposition seen = read();
+  EXPECT_EQ(seen["twostroke_requests_total{outcome=\"refused\"}"], 3);
+  EXPECT_EQ(seen["twostroke_refusals_total{code=\"429\"}"], 2);
+  EXPECT_EQ(seen["twostroke_refusals_total{code=\"400\"}"], 1);
+}
+
+}  // namespace
+}  // namespace twostroke
