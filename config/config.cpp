@@ -6,6 +6,7 @@
 #include <iostream>
 #include <memory>
 #include <sstream>
+#include <string_view>
 
 namespace twostroke {
 namespace {
@@ -179,6 +180,16 @@ ServeCommand parse_serve_command(const std::vector<std::string>& arguments, std:
   std::reverse(all.begin(), all.end());  // CLI11 takes a vector from its end
   try {
     app.parse(all);
+  } catch (const CLI::ConfigError& error) {
+    // The library knows a key that is no setting ("INI was not able to parse KEY") and one that a file may not have
+    // ("KEY: ...").
+    const std::string_view what = error.what();
+    constexpr std::string_view kUnknown = "INI was not able to parse ";
+    const std::string_view key =
+        what.starts_with(kUnknown) ? what.substr(kUnknown.size()) : what.substr(0, what.find(':'));
+    err << "twostroke serve: '" << key << "' in the file of --config is not a setting; see --print-config for them\n";
+    command.exit_code = kUsageError;
+    return command;
   } catch (const CLI::ParseError& error) {
     command.exit_code = app.exit(error, out, err) == 0 ? 0 : kUsageError;
     return command;

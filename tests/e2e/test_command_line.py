@@ -78,7 +78,10 @@ def test_an_unknown_key_of_the_file_is_fatal(tmp_path):
     path = tmp_path / "wrong.toml"
     path.write_text("max-runing = 3\n")
     result = run("serve", "--model", "m.gguf", "--config", path)
-    assert result.returncode != 0 and "max-runing" in result.stderr
+    assert result.returncode == 2 and "'max-runing'" in result.stderr and "INI" not in result.stderr
+    path.write_text("print-config = true\n")
+    result = run("serve", "--model", "m.gguf", "--config", path)
+    assert result.returncode == 2 and "'print-config'" in result.stderr
 
 
 def test_help_explains_every_command():
