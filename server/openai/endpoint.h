@@ -58,6 +58,11 @@ boost::asio::awaitable<void> generate(http::Exchange& exchange, Service& service
 // The endpoints that add_routes() registers, each in a file of its own name.
 boost::asio::awaitable<void> chat_completions(http::Exchange& exchange, Service& service);
 boost::asio::awaitable<void> completions(http::Exchange& exchange, Service& service);
+boost::asio::awaitable<void> create_response(http::Exchange& exchange, Service& service);
+boost::asio::awaitable<void> get_response(http::Exchange& exchange, Service& service);
+boost::asio::awaitable<void> delete_response(http::Exchange& exchange, Service& service);
+boost::asio::awaitable<void> cancel_response(http::Exchange& exchange, Service& service);
+boost::asio::awaitable<void> list_response_input(http::Exchange& exchange, Service& service);
 boost::asio::awaitable<void> list_models(http::Exchange& exchange, Service& service);
 boost::asio::awaitable<void> get_model(http::Exchange& exchange, Service& service);
 

@@ -20,6 +20,11 @@ void add_routes(http::Router& router, const ServiceSlot& slot) {
   };
   add("POST", "/v1/chat/completions", chat_completions);
   add("POST", "/v1/completions", completions);
+  add("POST", "/v1/responses", create_response);
+  add("GET", "/v1/responses/{id}", get_response);
+  add("DELETE", "/v1/responses/{id}", delete_response);
+  add("POST", "/v1/responses/{id}/cancel", cancel_response);
+  add("GET", "/v1/responses/{id}/input_items", list_response_input);
   add("GET", "/v1/models", list_models);
   add("GET", "/v1/models/{model...}", get_model);
 }

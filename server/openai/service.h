@@ -13,6 +13,7 @@
 #include "scheduler/engine.h"
 #include "server/http/server.h"
 #include "server/openai/event_queue.h"
+#include "server/openai/response_store.h"
 #include "server/text/jinja/template.h"
 #include "server/text/tokenizer.h"
 
@@ -26,7 +27,7 @@ struct ServiceLimits {
 
 struct Service {
   const Tokenizer& tokenizer;
-  const jinja::Template* chat_template;  // nullptr: the model has none
+  const jinja::Template* chat_template;   // nullptr: the model has none
   bool template_knows_developer = false;  // otherwise a "developer" message is a "system" message
   Engine& engine;
   RequestHub& hub;
@@ -36,6 +37,7 @@ struct Service {
   int64_t created = 0;                              // seconds since 1970, of the model entry
   ServiceLimits limits;
   std::atomic<size_t> preparing{0};
+  ResponseStore responses;
 };
 
 // The service, once the model is loaded. Until then every endpoint answers 503 with Retry-After.

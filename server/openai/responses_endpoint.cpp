@@ -1,0 +1,294 @@
+// /v1/responses: create, get, delete, cancel, list the input.
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/post.hpp>
+#include <charconv>
+#include <memory>
+
+#include "server/openai/endpoint.h"
+#include "server/openai/response_store.h"
+#include "server/openai/responses_format.h"
+#include "server/openai/responses_request.h"
+
+namespace twostroke::openai {
+
+namespace asio = boost::asio;
+using http::Exchange;
+using http::HttpResponse;
+
+namespace {
+
+constexpr size_t kInputItemsPageMax = 100;
+
+ApiError no_such_response(std::string_view id, std::string param, std::string code) {
+  ApiError error{.status = 404,
+                 .message = "The response '" + std::string(id.substr(0, 100)) +
+                            "' is not there: it was never stored, was deleted, or had to make room."};
+  if (!param.empty()) error.param = std::move(param);
+  if (!code.empty()) error.code = std::move(code);
+  return error;
+}
+
+// Responses belong to the API key that made them.
+uint64_t tenant_of(const Exchange& /*exchange*/) { return 0; }
+
+// One page of a response's input, newest first unless `ascending`.
+std::string input_items_page(Json items, bool ascending, size_t limit, std::string_view after) {
+  if (!ascending) std::reverse(items.begin(), items.end());
+  const auto before = std::find_if(items.begin(), items.end(), [&](const Json& item) { return item["id"] == after; });
+  auto item = before == items.end() ? items.begin() : std::next(before);
+  Json data = Json::array();
+  for (; item != items.end() && data.size() < limit; ++item) data.push_back(std::move(*item));
+  Json page = {{"object", "list"}, {"data", Json::array()}, {"has_more", item != items.end()}};
+  page["first_id"] = data.empty() ? Json() : data.front()["id"];
+  page["last_id"] = data.empty() ? Json() : data.back()["id"];
+  page["data"] = std::move(data);
+  return to_text(page);
+}
+
+asio::awaitable<void> respond_json(Exchange& exchange, std::string body) {
+  HttpResponse response;
+  response.body = std::move(body);
+  co_await exchange.respond(std::move(response));
+}
+
+// One call, shared by its coroutine, the text threads and a run in the background.
+struct ResponseCall {
+  ResponsesRequest request;
+  std::shared_ptr<const StoredResponse> previous;
+  StoredResponse record;  // what it leaves, complete but for the answer when prepare_response() has run
+};
+
+// "[a,b]" and "[c]" are "[a,b,c]".
+std::string joined_arrays(const std::string& first, const std::string& second) {
+  if (first.size() <= 2) return second;
+  if (second.size() <= 2) return first;
+  return first.substr(0, first.size() - 1) + "," + second.substr(1);
+}
+
+// On a text thread, like all that costs as much as the conversation is long.
+Prompts prepare_response(const Service& service, ResponseCall& call) {
+  ResponsesRequest& request = call.request;
+  if (request.store) {
+    Json own = Json::array();
+    const Json& messages = request.chat.messages;
+    for (size_t i = request.has_instructions ? 1 : 0; i < messages.size(); ++i) own.push_back(messages[i]);
+    call.record.messages = call.previous ? joined_arrays(call.previous->messages, to_text(own)) : to_text(own);
+    call.record.input_items = to_text(request.input_items);
+  }
+  if (call.previous) {
+    if (auto error = insert_history(request, Json::parse(call.previous->messages))) return *error;
+  }
+  return prepare_chat(service, request.chat);
+}
+
+StoredResponse finished_record(const ResponseCall& call, const std::string& body, const Json& message) {
+  StoredResponse record = call.record;
+  record.body = body;
+  record.messages = joined_arrays(record.messages, "[" + to_text(message) + "]");
+  return record;
+}
+
+// A response that goes on when its client has its id.
+struct BackgroundRun {
+  BackgroundRun(Service& service_in, const asio::any_io_executor& executor_in, std::shared_ptr<ResponseCall> call_in)
+      : service(service_in),
+        executor(executor_in),
+        call(std::move(call_in)),
+        generation(service, executor, call->request.chat.options),
+        format(service.tokenizer, service.model_name, call->request,
+               [this](const std::string& body, const Json& message) {
+                 service.responses.end(finished_record(*call, body, message));
+               }) {}
+
+  Service& service;
+  const asio::any_io_executor executor;
+  const std::shared_ptr<ResponseCall> call;
+  Generation generation;
+  ResponsesFormat format;
+};
+
+asio::awaitable<void> run_in_background(std::shared_ptr<BackgroundRun> run) {
+  while (true) {
+    Batch batch = co_await run->generation.next(std::chrono::milliseconds(0));
+    if (batch.gone) co_return;  // cancelled
+    if (batch.error) {
+      StoredResponse record = run->call->record;
+      record.body = run->format.failed(*batch.error, run->generation.usage());
+      run->service.responses.end(std::move(record));
+      co_return;
+    }
+    for (Piece& piece : batch.pieces) run->format.collect(std::move(piece));
+    if (batch.ended) break;
+  }
+  run->format.body(run->generation.usage());  // its on_end keeps it
+}
+
+// Starts the generation and answers with the response that is in progress.
+asio::awaitable<void> respond_in_background(Exchange& exchange, Service& service, std::shared_ptr<ResponseCall> call,
+                                            uint32_t max_tokens_default) {
+  std::function<Prompts()> prepare = [&service, call] { return prepare_response(service, *call); };
+  Prompts prompts = co_await on_text_thread(service, std::move(prepare));
+  if (const auto* error = std::get_if<ApiError>(&prompts)) {
+    co_await refuse(exchange, service, *error);
+    co_return;
+  }
+  const auto run = std::make_shared<BackgroundRun>(service, exchange.executor(), call);
+  call->record.id = run->format.id();
+  if (const auto error = run->generation.start(std::get<0>(std::move(prompts)), max_tokens_default)) {
+    co_await refuse(exchange, service, *error);
+    co_return;
+  }
+  StoredResponse running = call->record;
+  running.body = run->format.unfinished("in_progress");
+  running.cancelled_body = run->format.unfinished("cancelled");
+  std::string body = running.body;
+  const bool kept = service.responses.begin(std::move(running), [weak = std::weak_ptr(run)] {
+    const auto strong = weak.lock();
+    if (!strong) return;
+    asio::post(strong->executor, [strong] { strong->generation.abandon(); });
+  });
+  if (!kept) {
+    const ApiError error = to_api_error(
+        resource_exhausted("Too many responses run in the background: try again when some of them have ended."));
+    co_await refuse(exchange, service, error);
+    co_return;
+  }
+  auto task = run_in_background(run);
+  asio::co_spawn(run->executor, std::move(task), asio::detached);
+  co_await respond_json(exchange, std::move(body));
+}
+
+// A parameter of a query, not decoded: ids and the words that are asked for need no escapes.
+std::string_view query_parameter(std::string_view query, std::string_view name) {
+  while (!query.empty()) {
+    const std::string_view pair = query.substr(0, query.find('&'));
+    query.remove_prefix(std::min(query.size(), pair.size() + 1));
+    if (pair.size() > name.size() && pair.starts_with(name) && pair[name.size()] == '=') {
+      return pair.substr(name.size() + 1);
+    }
+  }
+  return {};
+}
+
+// The response that the path names, for the client's tenant.
+std::shared_ptr<const StoredResponse> find_response(Exchange& exchange, Service& service) {
+  return service.responses.find(tenant_of(exchange), exchange.request().path_args.at(0));
+}
+
+asio::awaitable<void> respond_not_found(Exchange& exchange) {
+  HttpResponse response = error_response(no_such_response(exchange.request().path_args.at(0), "", ""));
+  co_await exchange.respond(std::move(response));
+}
+
+}  // namespace
+
+asio::awaitable<void> create_response(Exchange& exchange, Service& service) {
+  Parsed<ResponsesRequest> parsed = co_await read_request<ResponsesRequest>(exchange, service, parse_responses_request);
+  if (const auto* error = std::get_if<ApiError>(&parsed)) {
+    co_await refuse(exchange, service, *error);
+    co_return;
+  }
+  const auto call = std::make_shared<ResponseCall>();
+  call->request = std::get<ResponsesRequest>(std::move(parsed));
+  call->record.tenant = tenant_of(exchange);
+  call->record.background = call->request.background;
+  if (const auto error = check_model(service, call->request.chat.model)) {
+    co_await refuse(exchange, service, *error);
+    co_return;
+  }
+  if (const auto& id = call->request.previous_response_id) {
+    call->previous = service.responses.find(call->record.tenant, *id);
+    if (!call->previous) {
+      const ApiError error = no_such_response(*id, "previous_response_id", "previous_response_not_found");
+      co_await refuse(exchange, service, error);
+      co_return;
+    }
+    if (call->previous->running()) {
+      const ApiError error =
+          bad_field("previous_response_id", "The response in 'previous_response_id' has not ended yet.");
+      co_await refuse(exchange, service, error);
+      co_return;
+    }
+  }
+  const auto context_max = static_cast<uint32_t>(service.engine.backend_info().context_max);
+  if (call->request.background) {
+    co_await respond_in_background(exchange, service, call, context_max);
+    co_return;
+  }
+  ResponsesFormat::OnEnd keep;
+  if (call->request.store) {
+    keep = [&service, call](const std::string& body, const Json& message) {
+      service.responses.put(finished_record(*call, body, message));
+    };
+  }
+  ResponsesFormat format(service.tokenizer, service.model_name, call->request, std::move(keep));
+  call->record.id = format.id();
+  std::function<Prompts()> prepare = [&service, call] { return prepare_response(service, *call); };
+  co_await generate(exchange, service, call->request.chat.options, std::move(prepare), context_max, format);
+}
+
+asio::awaitable<void> get_response(Exchange& exchange, Service& service) {
+  if (query_parameter(exchange.request().query, "stream") == "true") {
+    HttpResponse response = error_response(
+        bad_field("stream", "'stream' is not supported here: a response can be streamed when it is created only."));
+    co_await exchange.respond(std::move(response));
+    co_return;
+  }
+  const auto found = find_response(exchange, service);
+  if (!found) {
+    co_await respond_not_found(exchange);
+    co_return;
+  }
+  co_await respond_json(exchange, found->body);
+}
+
+asio::awaitable<void> delete_response(Exchange& exchange, Service& service) {
+  const std::string& id = exchange.request().path_args.at(0);
+  if (!service.responses.erase(tenant_of(exchange), id)) {
+    co_await respond_not_found(exchange);
+    co_return;
+  }
+  std::string body = "{\"id\":" + json_string(id) + ",\"object\":\"response\",\"deleted\":true}";
+  co_await respond_json(exchange, std::move(body));
+}
+
+asio::awaitable<void> cancel_response(Exchange& exchange, Service& service) {
+  const auto found = service.responses.cancel(tenant_of(exchange), exchange.request().path_args.at(0));
+  if (!found) {
+    co_await respond_not_found(exchange);
+    co_return;
+  }
+  if (!found->background) {
+    HttpResponse response = error_response(
+        {.message =
+             "Only a response with \"background\": true can be cancelled: to end another, close its connection."});
+    co_await exchange.respond(std::move(response));
+    co_return;
+  }
+  co_await respond_json(exchange, found->body);
+}
+
+asio::awaitable<void> list_response_input(Exchange& exchange, Service& service) {
+  const auto found = find_response(exchange, service);
+  if (!found) {
+    co_await respond_not_found(exchange);
+    co_return;
+  }
+  const std::string_view query = exchange.request().query;
+  const std::string_view limit_text = query_parameter(query, "limit");
+  size_t limit = 20;
+  const char* const limit_end = limit_text.data() + limit_text.size();
+  const auto [end, error] = std::from_chars(limit_text.data(), limit_end, limit);
+  if (!limit_text.empty() && (error != std::errc() || end != limit_end || limit < 1 || limit > kInputItemsPageMax)) {
+    HttpResponse response = error_response(
+        bad_field("limit", "'limit' must be an integer between 1 and " + std::to_string(kInputItemsPageMax) + "."));
+    co_await exchange.respond(std::move(response));
+    co_return;
+  }
+  std::string body = input_items_page(Json::parse(found->input_items), query_parameter(query, "order") == "asc", limit,
+                                      query_parameter(query, "after"));
+  co_await respond_json(exchange, std::move(body));
+}
+
+}  // namespace twostroke::openai
