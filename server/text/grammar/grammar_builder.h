@@ -4,7 +4,12 @@
 // Expressions are ids that belong to one builder; using one twice is fine (it is shared, not copied). Rules may refer
 // to each other and to themselves in any order, left recursion included.
 //
-// Limits keep compilation small whatever a client sends (GrammarLimits). A limit that is reached shows in build().
+// Limits keep compilation small whatever a client sends (GrammarLimits). A limit that is reached shows in build(), and
+// what is built after it counts no more. How deep expressions nest does not matter: nothing here recurses.
+//
+// An expression that is used at several places, and is not small, becomes a rule of its own, and so does every
+// repeat() with more than a few rounds: matchers keep what they learn by rule, so that sharing makes masks cheap, too.
+//
 // Thread-safety: one user at a time.
 #pragma once
 
@@ -31,7 +36,10 @@ constexpr uint32_t kUnbounded = UINT32_MAX;
 struct GrammarLimits {
   uint32_t expressions_max = 1'000'000;
   uint32_t rules_max = 100'000;
-  uint32_t repeat_max = 1'000'000;  // bounds of repeat(); counted, never unrolled beyond what memory allows
+  uint32_t repeat_max = 1'000'000;         // bounds of repeat(); counted, not unrolled
+  uint32_t bytes_max = 32'000'000;         // of all literals
+  uint32_t positions_max = 4'000'000;      // states of all rules' automata
+  uint64_t compile_work_max = 60'000'000;  // edges and nodes that build() looks at: about a second
 };
 
 // Code points [first, last], both with.
@@ -54,14 +62,19 @@ class GrammarBuilder {
   // `part`, `min` to `max` times (kUnbounded: no end).
   ExprId repeat(ExprId part, uint32_t min, uint32_t max);
   ExprId automaton(Dfa dfa);  // one text of a regular language
-  // Exactly this control token, which has no bytes in a text ("[TOOL_CALLS]" where the vocabulary has it as one).
+  // Exactly this token, whatever its bytes; meant for control tokens, which have none in a text ("[TOOL_CALLS]" where
+  // the vocabulary has it as one).
   ExprId control_token(TokenId token);
+  // One token as a whole, any but this: a control token, or one with bytes, which are not looked at. Where a text is
+  // read without its tokens (Matcher::accept), each of its characters counts as a token.
+  ExprId token_except(TokenId token);
 
   RuleId add_rule(std::string name);  // names are for messages; they need not be unique
   void define(RuleId rule, ExprId body);
   ExprId reference(RuleId rule);
 
-  // Errors: kInvalidArgument: a rule without a definition, a limit reached, or no text at all matches (named).
+  // `root` may be built upon further. Errors: kInvalidArgument: a rule without a definition that root needs, a limit
+  // reached, or no text at all matches (named).
   Result<std::shared_ptr<const Grammar>> build(ExprId root);
 
  private:
