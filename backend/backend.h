@@ -5,6 +5,9 @@
 //
 // Protocol: submit() starts a step and may return before it has run; wait() blocks until that step is done. Exactly one
 // step is in flight at a time, and blocks that a step touches are not reused before its wait() returned.
+// Masks: a row's mask has its place and size at submit(); its bits are there when wait() is called, not before, so that
+// they can be computed while the step runs. A backend reads them in wait() only. One that needs them at submit() leaves
+// BackendInfo::late_masks false and gets them then.
 // Thread-safety: submit() and wait() from one thread (the step thread); info() from any.
 // Errors: a row that cannot be sampled has a status of its own in the result. A Status other than OK from submit() or
 // wait() means that the whole step is lost: the engine fails that step's requests. kUnavailable means that the backend
@@ -28,9 +31,14 @@ struct BackendInfo {
   int32_t step_tokens_max = 0;  // tokens that one step may carry
   int32_t step_rows_max = 0;    // rows that one step may carry
   // The model's cost, for phase accounting; 0 where a backend does not know.
-  double flops_per_token = 0;     // of the matrix products, attention aside
+  double flops_per_token = 0;     // of the layers' matrix products, attention aside
+  double output_flops = 0;        // of the output product, for each token whose logits are needed (StepCounts)
   double weight_bytes = 0;        // read once per step
   double kv_bytes_per_token = 0;  // written for each token, read for each token of context
+  // What it can do beyond sampling. Requests that need what is missing are refused.
+  int32_t embedding_size = 0;   // numbers of a hidden state; 0: rows cannot pool
+  bool scores_targets = false;  // rows may have targets, and the rank of sampled tokens is known
+  bool late_masks = false;      // masks may be filled until wait() is called
 };
 
 class Backend {

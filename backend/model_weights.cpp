@@ -121,22 +121,22 @@ class ModelWeights::Loader {
 
   void place(ModelWeights& weights, DeviceAddress base) {
     const auto place_tensor = [&](Tensor& tensor) { tensor.data = base + tensor.data.value; };
-    const auto place_stack = [&](StackedWeight& stack) {
+    const auto place_stack = [&](StackedWeight& stack, double& elements) {
       for (Weight& weight : stack.parts) {
         weight.data = base + weight.data.value;
-        weights.matrix_elements += static_cast<double>(weight.shape.n) * static_cast<double>(weight.shape.k);
+        elements += static_cast<double>(weight.shape.n) * static_cast<double>(weight.shape.k);
         weights.step_bytes += static_cast<double>(operators_.weight_bytes(weight.shape));
       }
     };
     place_tensor(weights.inverse_frequency);
     place_tensor(weights.output_norm);
     weights.token_embedding.data = base + weights.token_embedding.data.value;
-    place_stack(weights.output);
+    place_stack(weights.output, weights.output_elements);
     for (LayerWeights& layer : weights.layers) {
       place_tensor(layer.attention_norm);
       place_tensor(layer.feed_forward_norm);
       for (StackedWeight* stack : {&layer.query_key_value, &layer.attention_output, &layer.gate_up, &layer.down}) {
-        place_stack(*stack);
+        place_stack(*stack, weights.layer_elements);
       }
     }
   }

@@ -51,9 +51,11 @@ class ModelWeights {
   StackedWeight output;      // D -> V
   Tensor inverse_frequency;  // [1, rope_size / 2] f32
 
-  // What one step costs: elements of all matrices that a token is multiplied with, and bytes of all weights that a step
-  // reads in full (an embedding table that is only looked up is neither).
-  double matrix_elements = 0;
+  // What one step costs: elements of the layers' matrices, with which every token is multiplied, and of the output's,
+  // which only tokens with logits reach; and bytes of all weights that a step reads in full (an embedding table that is
+  // only looked up is neither).
+  double layer_elements = 0;
+  double output_elements = 0;
   double step_bytes = 0;
 
  private:

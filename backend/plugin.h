@@ -11,6 +11,8 @@
  * returns.
  * - Memory that a plug-in returns (info, result, messages) stays valid until the next call on the same backend.
  * - submit() and wait() are called from one thread, in turn, one step in flight.
+ * - What a row's mask says is final when wait() is called. With TWOSTROKE_LATE_MASKS it may not be before, so that the
+ * server can compute masks while the step runs: read them in wait() alone. Without it they are there at submit().
  * - Functions return 0 (TWOSTROKE_OK) or an error code; last_error() then gives a message for people.
  * TWOSTROKE_ERROR_DEAD means that no later step can work; TWOSTROKE_ERROR_STEP that this step is lost and the next may
  * be tried.
@@ -28,6 +30,13 @@ extern "C" {
 
 enum { TWOSTROKE_OK = 0, TWOSTROKE_ERROR_STEP = 1, TWOSTROKE_ERROR_DEAD = 2, TWOSTROKE_ERROR_OPTIONS = 3 };
 enum { TWOSTROKE_ROW_OK = 0, TWOSTROKE_ROW_NOT_FINITE = 1 };
+enum { TWOSTROKE_POOLING_NONE = 0, TWOSTROKE_POOLING_MEAN = 1, TWOSTROKE_POOLING_LAST = 2 };
+
+/* What a plug-in can do, bits of twostroke_info.features. */
+enum {
+  TWOSTROKE_SCORES_TARGETS = 1, /* rows may have targets; ranks are filled */
+  TWOSTROKE_LATE_MASKS = 2      /* masks are read in wait() only */
+};
 
 typedef struct twostroke_options {
   uint32_t struct_size;
@@ -52,6 +61,11 @@ typedef struct twostroke_info {
   double flops_per_token; /* of the matrix products; 0 when unknown, as the next two */
   double weight_bytes;
   double kv_bytes_per_token;
+  /* From here on: absent in the first plug-ins of this version, and then taken as 0. */
+  uint32_t features;       /* TWOSTROKE_SCORES_TARGETS, ...; unknown bits are ignored */
+  uint32_t embedding_size; /* numbers of a hidden state; 0: rows cannot pool */
+  double output_flops;     /* of the output product, for each token whose logits are needed; flops_per_token is then
+                              that of the rest */
 } twostroke_info;
 
 typedef struct twostroke_bias {
@@ -85,6 +99,11 @@ typedef struct twostroke_row {
   const twostroke_sampling* sampling; /* null unless samples */
   const int32_t* history;             /* null unless samples: all position + token_count tokens so far */
   const uint32_t* mask;               /* null when unconstrained: (vocab_size + 31) / 32 words */
+  /* From here on: absent in the first servers of this version, and then to be taken as 0. */
+  const int32_t* targets;   /* targets[i] follows the row's i-th token: how probable is it there? */
+  uint32_t target_count;    /* at most token_count; 0 unless TWOSTROKE_SCORES_TARGETS */
+  uint32_t target_logprobs; /* with each, so many of the most probable tokens */
+  uint32_t pooling;         /* TWOSTROKE_POOLING_...; not with samples, and only where embedding_size is not 0 */
 } twostroke_row;
 
 typedef struct twostroke_copy {
@@ -108,6 +127,14 @@ typedef struct twostroke_logprob {
   float logprob;
 } twostroke_logprob;
 
+/* How probable one target is, under the model's own distribution. This struct does not grow. */
+typedef struct twostroke_score {
+  float logprob; /* finite */
+  uint32_t rank; /* 1 + how many tokens are more probable */
+  uint32_t top_count;
+  const twostroke_logprob* top; /* best first */
+} twostroke_score;
+
 typedef struct twostroke_row_result {
   uint32_t struct_size;
   int32_t status; /* TWOSTROKE_ROW_... */
@@ -115,6 +142,13 @@ typedef struct twostroke_row_result {
   float logprob;
   uint32_t top_count;
   const twostroke_logprob* top;
+  /* From here on: absent in the first plug-ins of this version, and then taken as 0. */
+  uint32_t rank;                  /* of `token`, where its log-probability is asked for; as in twostroke_score */
+  uint32_t target_count;          /* as many as the row's */
+  const twostroke_score* targets; /* of each target */
+  const float*
+      hidden; /* embedding_size numbers of a row that pools, null otherwise. The state is what the output matrix
+                 is multiplied with: MEAN: the sum over the row's tokens (not divided); LAST: of the last */
 } twostroke_row_result;
 
 typedef struct twostroke_result {

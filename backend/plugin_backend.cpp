@@ -3,7 +3,9 @@
 #include <dlfcn.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstring>
 
 #include "backend/gguf_quote.h"
@@ -122,10 +124,16 @@ struct InfoNumber {
   int32_t BackendInfo::*target;
 };
 
-Result<BackendInfo> read_info(const twostroke_info* from, const PluginOptions& options, const std::string& path) {
+// Without what was added to the first version of the struct.
+constexpr size_t kInfoBytesMin = offsetof(twostroke_info, features);
+
+Result<BackendInfo> read_info(const twostroke_info* given, const PluginOptions& options, const std::string& path) {
   const auto bad = [&](const std::string& what) { return internal_error("plug-in " + quote(path) + ": " + what); };
-  if (from == nullptr) return bad("info() returned null");
-  if (from->struct_size < sizeof(*from)) return bad("twostroke_info's struct_size is too small");
+  if (given == nullptr) return bad("info() returned null");
+  if (given->struct_size < kInfoBytesMin) return bad("twostroke_info's struct_size is too small");
+  twostroke_info known = {};
+  std::memcpy(&known, given, std::min<size_t>(given->struct_size, sizeof(known)));
+  const twostroke_info* from = &known;
   if (from->name == nullptr) return bad("info.name is null");
   const InfoNumber numbers[] = {
       {"vocab_size", from->vocab_size, PluginLimits::kVocabMax, &BackendInfo::vocab_size},
@@ -150,11 +158,20 @@ Result<BackendInfo> read_info(const twostroke_info* from, const PluginOptions& o
   if (options.context_max != 0 && from->context_max > options.context_max) {
     return bad("info.context_max is greater than the option of that name");
   }
-  for (const double cost : {from->flops_per_token, from->weight_bytes, from->kv_bytes_per_token}) {
+  for (const double cost : {from->flops_per_token, from->output_flops, from->weight_bytes, from->kv_bytes_per_token}) {
     if (!(std::isfinite(cost) && cost >= 0)) {
-      return bad("info.flops_per_token, weight_bytes and kv_bytes_per_token must be finite and 0 or more");
+      return bad(
+          "info.flops_per_token, output_flops, weight_bytes and kv_bytes_per_token must be finite and 0 or more");
     }
   }
+  if (from->embedding_size > PluginLimits::kEmbeddingMax) {
+    return bad("info.embedding_size is " + std::to_string(from->embedding_size) + "; it must be at most " +
+               std::to_string(PluginLimits::kEmbeddingMax));
+  }
+  info.embedding_size = static_cast<int32_t>(from->embedding_size);
+  info.scores_targets = (from->features & TWOSTROKE_SCORES_TARGETS) != 0;
+  info.late_masks = (from->features & TWOSTROKE_LATE_MASKS) != 0;
+  info.output_flops = from->output_flops;
   info.flops_per_token = from->flops_per_token;
   info.weight_bytes = from->weight_bytes;
   info.kv_bytes_per_token = from->kv_bytes_per_token;

@@ -27,6 +27,7 @@ struct PluginLimits {
   static constexpr uint64_t kPositionsMax = (uint64_t{1} << 31) - 1;  // block_count * block_size
   static constexpr uint32_t kStepTokensMax = 1U << 20;
   static constexpr uint32_t kStepRowsMax = 1U << 16;
+  static constexpr uint32_t kEmbeddingMax = 1U << 20;
   static constexpr size_t kMessageBytesMax = 1024;  // of a plug-in's name or message; longer ones are cut
 };
 

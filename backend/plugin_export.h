@@ -13,6 +13,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <exception>
 #include <memory>
@@ -39,6 +40,10 @@ struct twostroke_backend {
     info.flops_per_token = from.flops_per_token;
     info.weight_bytes = from.weight_bytes;
     info.kv_bytes_per_token = from.kv_bytes_per_token;
+    if (from.scores_targets) info.features |= TWOSTROKE_SCORES_TARGETS;
+    if (from.late_masks) info.features |= TWOSTROKE_LATE_MASKS;
+    info.embedding_size = static_cast<uint32_t>(from.embedding_size);
+    info.output_flops = from.output_flops;
   }
 
   std::unique_ptr<twostroke::Backend> backend;
@@ -50,7 +55,8 @@ struct twostroke_backend {
   std::vector<twostroke::SamplingParams> samplings;  // one per row
   twostroke::StepResult result;
   std::vector<twostroke_row_result> row_results;
-  std::vector<twostroke_logprob> logprobs;  // of all rows
+  std::vector<twostroke_score> scores;      // of all rows' targets
+  std::vector<twostroke_logprob> logprobs;  // of all rows; in each, those of their targets first
   twostroke_result returned = {};
 };
 
@@ -78,6 +84,9 @@ inline Row convert_row(const twostroke_row& from, size_t mask_words, const Sampl
   row.position = from.position;
   row.block_begin = from.block_begin;
   row.block_count = from.block_count;
+  row.targets = {from.targets, from.target_count};
+  row.target_logprobs = from.target_logprobs;
+  row.pooling = static_cast<Pooling>(from.pooling);
   if (from.samples != 0) {
     row.samples = true;
     row.sampling = sampling;
@@ -90,7 +99,9 @@ inline Row convert_row(const twostroke_row& from, size_t mask_words, const Sampl
 
 // Fills my.plan. Returns what is wrong with the caller's structs, or an empty string.
 inline std::string convert_step(const twostroke_step* step, twostroke_backend& my) {
-  if (step == nullptr || step->struct_size < sizeof(*step) || step->row_size < sizeof(twostroke_row)) {
+  // The first servers of this version have no targets and no pooling; what they lack is 0.
+  constexpr size_t kRowBytesMin = offsetof(twostroke_row, targets);
+  if (step == nullptr || step->struct_size < sizeof(*step) || step->row_size < kRowBytesMin) {
     return "the server's step is older than this plug-in";
   }
   const size_t mask_words = (size_t{my.info.vocab_size} + 31) / 32;
@@ -104,8 +115,9 @@ inline std::string convert_step(const twostroke_step* step, twostroke_backend& m
   if (my.samplings.size() < step->row_count) my.samplings.resize(step->row_count);
   const auto* bytes = reinterpret_cast<const std::byte*>(step->rows);
   for (uint32_t i = 0; i < step->row_count; ++i) {
-    twostroke_row row;
-    std::memcpy(&row, bytes + size_t{step->row_size} * i, sizeof(row));
+    twostroke_row row = {};
+    std::memcpy(&row, bytes + size_t{step->row_size} * i, std::min<size_t>(step->row_size, sizeof(row)));
+    if (row.pooling > TWOSTROKE_POOLING_LAST) return "the server asks for a kind of pooling that this plug-in lacks";
     if (row.samples != 0) {
       if (row.sampling == nullptr || row.sampling->struct_size < sizeof(*row.sampling)) {
         return "the server's sampling settings are older than this plug-in";
@@ -119,19 +131,36 @@ inline std::string convert_step(const twostroke_step* step, twostroke_backend& m
 
 inline const twostroke_result* convert_result(twostroke_backend& my) {
   my.row_results.clear();
+  my.scores.clear();
   my.logprobs.clear();
+  const auto add_top = [&my](const std::vector<TokenLogprob>& top) {
+    for (const TokenLogprob& entry : top) my.logprobs.push_back({entry.token, entry.logprob});
+    return static_cast<uint32_t>(top.size());
+  };
   for (const RowResult& row : my.result.rows) {
     twostroke_row_result out = {};
     out.struct_size = sizeof(out);
     out.status = row.status == RowStatus::kOk ? TWOSTROKE_ROW_OK : TWOSTROKE_ROW_NOT_FINITE;
     out.token = row.token;
     out.logprob = row.logprob;
-    out.top_count = static_cast<uint32_t>(row.top.size());
-    for (const TokenLogprob& top : row.top) my.logprobs.push_back({top.token, top.logprob});
+    out.rank = row.rank;
+    out.target_count = static_cast<uint32_t>(row.targets.size());
+    out.hidden = row.hidden.empty() ? nullptr : row.hidden.data();
+    for (const TokenScore& score : row.targets) {
+      my.scores.push_back({score.logprob, score.rank, add_top(score.top), nullptr});
+    }
+    out.top_count = add_top(row.top);
     my.row_results.push_back(out);
   }
-  const twostroke_logprob* top = my.logprobs.data();  // now that it has stopped growing
+  // Pointers into the vectors, now that these have stopped growing.
+  const twostroke_logprob* top = my.logprobs.data();
+  twostroke_score* score = my.scores.data();
   for (twostroke_row_result& row : my.row_results) {
+    row.targets = row.target_count == 0 ? nullptr : score;
+    for (uint32_t i = 0; i < row.target_count; ++i, ++score) {
+      score->top = top;
+      top += score->top_count;
+    }
     row.top = top;
     top += row.top_count;
   }

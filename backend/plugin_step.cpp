@@ -1,6 +1,8 @@
 #include "backend/plugin_step.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstring>
 
 namespace twostroke {
@@ -32,6 +34,10 @@ twostroke_row convert_row(const Row& from) {
   row.position = from.position;
   row.block_begin = from.block_begin;
   row.block_count = from.block_count;
+  row.targets = from.targets.empty() ? nullptr : from.targets.data();
+  row.target_count = static_cast<uint32_t>(from.targets.size());
+  row.target_logprobs = from.target_logprobs;
+  row.pooling = static_cast<uint32_t>(from.pooling);
   if (from.samples) {
     row.prompt_count = from.prompt_count;
     row.history = from.history.data();
@@ -42,35 +48,89 @@ twostroke_row convert_row(const Row& from) {
 
 bool is_token(int32_t token, const BackendInfo& info) { return token >= 0 && token < info.vocab_size; }
 
+static_assert(static_cast<int>(Pooling::kNone) == TWOSTROKE_POOLING_NONE);
+static_assert(static_cast<int>(Pooling::kMean) == TWOSTROKE_POOLING_MEAN);
+static_assert(static_cast<int>(Pooling::kLast) == TWOSTROKE_POOLING_LAST);
+
 // `top` may be anything until it is copied: its tokens and numbers are a plug-in's.
-std::string read_logprobs(const twostroke_row_result& from, int32_t asked, const BackendInfo& info, RowResult& to) {
-  if (asked < 0) return {};
-  if (!std::isfinite(from.logprob)) return "its log-probability is not finite";
-  to.logprob = from.logprob;
-  if (from.top_count > static_cast<uint32_t>(asked)) {
-    return "it has " + std::to_string(from.top_count) + " top tokens where " + std::to_string(asked) +
-           " were asked for";
+std::string read_top(const twostroke_logprob* top, uint32_t count, uint32_t asked, const BackendInfo& info,
+                     std::vector<TokenLogprob>& to) {
+  to.clear();
+  if (count > asked) {
+    return "it has " + std::to_string(count) + " top tokens where " + std::to_string(asked) + " were asked for";
   }
-  if (from.top_count > 0 && from.top == nullptr) return "its top tokens are null";
-  for (uint32_t i = 0; i < from.top_count; ++i) {
-    if (!is_token(from.top[i].token, info)) return "a top token is outside the vocabulary";
-    if (!std::isfinite(from.top[i].logprob)) return "a top token's log-probability is not finite";
-    to.top.push_back({from.top[i].token, from.top[i].logprob});
+  if (count > 0 && top == nullptr) return "its top tokens are null";
+  for (uint32_t i = 0; i < count; ++i) {
+    if (!is_token(top[i].token, info)) return "a top token is outside the vocabulary";
+    if (!std::isfinite(top[i].logprob)) return "a top token's log-probability is not finite";
+    to.push_back({top[i].token, top[i].logprob});
   }
   return {};
 }
 
+std::string read_logprobs(const twostroke_row_result& from, int32_t asked, const BackendInfo& info, RowResult& to) {
+  if (asked < 0) return {};
+  if (!std::isfinite(from.logprob)) return "its log-probability is not finite";
+  if (from.rank > static_cast<uint32_t>(info.vocab_size)) return "its rank is greater than the vocabulary";
+  to.logprob = from.logprob;
+  to.rank = from.rank;
+  return read_top(from.top, from.top_count, static_cast<uint32_t>(asked), info, to.top);
+}
+
+std::string read_targets(const twostroke_row_result& from, const Row& row, const BackendInfo& info, RowResult& to) {
+  if (row.targets.empty()) return {};
+  if (from.target_count != row.targets.size()) {
+    return "it has " + std::to_string(from.target_count) + " targets, not " + std::to_string(row.targets.size());
+  }
+  if (from.targets == nullptr) return "its targets are null";
+  to.targets.resize(row.targets.size());
+  for (size_t i = 0; i < row.targets.size(); ++i) {
+    const twostroke_score& score = from.targets[i];
+    if (!std::isfinite(score.logprob)) return "a target's log-probability is not finite";
+    if (score.rank > static_cast<uint32_t>(info.vocab_size)) return "a target's rank is greater than the vocabulary";
+    to.targets[i].logprob = score.logprob;
+    to.targets[i].rank = score.rank;
+    if (std::string fault = read_top(score.top, score.top_count, row.target_logprobs, info, to.targets[i].top);
+        !fault.empty()) {
+      return fault;
+    }
+  }
+  return {};
+}
+
+std::string read_hidden(const twostroke_row_result& from, const Row& row, const BackendInfo& info, RowResult& to) {
+  if (row.pooling == Pooling::kNone) return {};
+  if (from.hidden == nullptr) return "its hidden state is null";
+  to.hidden.assign(from.hidden, from.hidden + info.embedding_size);
+  for (const float number : to.hidden) {
+    if (!std::isfinite(number)) return "its hidden state is not finite";
+  }
+  return {};
+}
+
+// Without what was added to the first version of the struct.
+constexpr size_t kRowResultBytesMin = offsetof(twostroke_row_result, rank);
+
+// As much as the plug-in knows of it; the rest is 0.
+twostroke_row_result copy_row(const std::byte* from, uint32_t row_size) {
+  uint32_t struct_size = 0;
+  std::memcpy(&struct_size, from, sizeof(struct_size));
+  twostroke_row_result row = {};
+  std::memcpy(&row, from,
+              std::min({size_t{row_size}, sizeof(row), std::max(size_t{struct_size}, sizeof(struct_size))}));
+  return row;
+}
+
 std::string read_row(const twostroke_row_result& from, const Row& row, const BackendInfo& info, RowResult& to) {
-  to.status = RowStatus::kOk;
-  to.token = -1;
-  to.logprob = 0;
-  to.top.clear();
-  if (from.struct_size < sizeof(from)) return "its struct_size is too small";
+  to.reset();
+  if (from.struct_size < kRowResultBytesMin) return "its struct_size is too small";
   if (from.status == TWOSTROKE_ROW_NOT_FINITE) {
     to.status = RowStatus::kNotFinite;
     return {};
   }
   if (from.status != TWOSTROKE_ROW_OK) return "it has the unknown status " + std::to_string(from.status);
+  if (std::string fault = read_targets(from, row, info, to); !fault.empty()) return fault;
+  if (std::string fault = read_hidden(from, row, info, to); !fault.empty()) return fault;
   if (!row.samples) return {};
   if (!is_token(from.token, info)) {
     return "token " + std::to_string(from.token) + " is outside the vocabulary of " + std::to_string(info.vocab_size);
@@ -129,12 +189,11 @@ std::string read_plugin_result(const twostroke_result* returned, const StepPlan&
            std::to_string(plan.rows.size());
   }
   if (returned->rows == nullptr) return "the result's rows are null";
-  if (returned->row_size < sizeof(twostroke_row_result)) return "the result's row_size is too small";
+  if (returned->row_size < kRowResultBytesMin) return "the result's row_size is too small";
   result.rows.resize(plan.rows.size());
   const auto* bytes = reinterpret_cast<const std::byte*>(returned->rows);
   for (size_t i = 0; i < plan.rows.size(); ++i) {
-    twostroke_row_result row;
-    std::memcpy(&row, bytes + i * returned->row_size, sizeof(row));
+    const twostroke_row_result row = copy_row(bytes + i * returned->row_size, returned->row_size);
     const std::string fault = read_row(row, plan.rows[i], info, result.rows[i]);
     if (!fault.empty()) return "row " + std::to_string(i) + ": " + fault;
   }

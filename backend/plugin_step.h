@@ -26,8 +26,8 @@ class PluginStep {
 };
 
 // Copies what a plug-in returned for `plan` into `result`. Returns what is impossible about it, or an empty string;
-// then every token is in the vocabulary and allowed by its row's mask, and every log-probability that was asked for is
-// finite.
+// then every token is in the vocabulary and allowed by its row's mask, and every log-probability and every state that
+// was asked for is there and finite.
 std::string read_plugin_result(const twostroke_result* returned, const StepPlan& plan, const BackendInfo& info,
                                StepResult& result);
 

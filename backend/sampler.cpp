@@ -37,6 +37,7 @@ void Sampler::sample(const Row& row, std::span<const float> logits, RowResult& r
   result.status = RowStatus::kNotFinite;
   result.token = -1;
   result.logprob = 0;
+  result.rank = 0;
   result.top.clear();
 
   const Greatest raw = find_greatest(logits);
@@ -60,7 +61,17 @@ void Sampler::sample(const Row& row, std::span<const float> logits, RowResult& r
       result.token = draw_from_all(adjusted, greatest.logit, sampling, uniform);
     }
   }
-  if (sampling.logprobs >= 0) report_logprobs(logits, raw.logit, sampling.logprobs, result);
+  if (sampling.logprobs < 0) return;
+  report(logits, raw.logit, result.token, static_cast<size_t>(sampling.logprobs), result.logprob, result.rank,
+         result.top);
+}
+
+bool Sampler::score(std::span<const float> logits, TokenId token, uint32_t top_count, TokenScore& score) {
+  CHECK(logits.size() == vocab_size_ && token >= 0 && static_cast<size_t>(token) < vocab_size_);
+  const Greatest greatest = find_greatest(logits);
+  if (greatest.bad || greatest.token < 0) return false;
+  report(logits, greatest.logit, token, top_count, score.logprob, score.rank, score.top);
+  return true;
 }
 
 // Steps 2 to 4. Returns `logits` itself where there is nothing to change.
@@ -106,14 +117,19 @@ void Sampler::apply_penalties(const Row& row) {
   }
 }
 
-void Sampler::report_logprobs(std::span<const float> logits, float greatest, int32_t count, RowResult& result) {
+void Sampler::report(std::span<const float> logits, float greatest, TokenId token, size_t top_count, float& logprob,
+                     uint32_t& rank, std::vector<TokenLogprob>& top) {
   const double log_sum = static_cast<double>(greatest) + std::log(fill_weights(logits, greatest, 1, weights_));
-  const auto logprob = [&](float logit) { return static_cast<float>(static_cast<double>(logit) - log_sum); };
-  result.logprob = logprob(logits[static_cast<size_t>(result.token)]);
-  if (count == 0) return;
-  collect_best(logits, static_cast<size_t>(count));
+  const auto logprob_of = [&](float logit) { return static_cast<float>(static_cast<double>(logit) - log_sum); };
+  const float own = logits[static_cast<size_t>(token)];
+  logprob = std::max(logprob_of(own), std::numeric_limits<float>::lowest());
+  rank = 1;
+  for (const float logit : logits) rank += logit > own ? 1 : 0;
+  top.clear();
+  if (top_count == 0) return;
+  collect_best(logits, top_count);
   std::sort(candidates_.begin(), candidates_.end(), better);
-  for (const Candidate& c : candidates_) result.top.push_back({c.token, logprob(c.logit)});
+  for (const Candidate& c : candidates_) top.push_back({c.token, logprob_of(c.logit)});
 }
 
 // The draw where neither top_k nor top_p applies: no candidate is stored.

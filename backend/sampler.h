@@ -41,7 +41,12 @@ class Sampler {
   // within the ranges of SamplingParams and history within the vocabulary. `result.logprob` is 0 and `result.top` empty
   // where sampling.logprobs is -1; `top` has sampling.logprobs entries otherwise (at most the vocabulary), ties ordered
   // by id.
+  // The rank is that of the chosen token; 0 where logprobs is -1.
   void sample(const Row& row, std::span<const float> logits, RowResult& result);
+
+  // How probable `token` is by the `logits` [vocab] before it, with the `top_count` most probable tokens (at most the
+  // vocabulary). False, with `score` unspecified, when a logit is NaN or +inf, or none is finite.
+  bool score(std::span<const float> logits, TokenId token, uint32_t top_count, TokenScore& score);
 
  private:
   struct Candidate {
@@ -53,7 +58,8 @@ class Sampler {
 
   std::span<const float> adjust(const Row& row, std::span<const float> logits);
   void apply_penalties(const Row& row);
-  void report_logprobs(std::span<const float> logits, float greatest, int32_t count, RowResult& result);
+  void report(std::span<const float> logits, float greatest, TokenId token, size_t top_count, float& logprob,
+              uint32_t& rank, std::vector<TokenLogprob>& top);
   TokenId draw_from_all(std::span<const float> logits, float greatest, const SamplingParams& sampling, double uniform);
   TokenId draw_from_candidates(double uniform) const;
   void collect_top_k(std::span<const float> logits, float greatest, const SamplingParams& sampling);

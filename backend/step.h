@@ -3,8 +3,9 @@
 // A step is a flat list of rows. A row is one sequence's slice of consecutive tokens: a decode (one token), or a
 // prefill chunk (any number). There is no prefill mode and no decode mode; rows of both kinds share the pass.
 //
-// Ownership: the plan owns its arrays; spans inside rows (history, sampling lists) are borrowed from the scheduler and
-// stay valid and unchanged from submit() until wait() returns. Thread-safety: plain values, step thread only.
+// Ownership: the plan owns its arrays; spans inside rows (history, targets, sampling lists) are borrowed from the
+// scheduler and stay valid and unchanged from submit() until wait() returns. A mask's memory too, but what it says may
+// come as late as the call of wait(): see Backend. Thread-safety: plain values, step thread only.
 #pragma once
 
 #include <cstdint>
@@ -37,6 +38,14 @@ struct SamplingParams {
   friend bool operator==(const SamplingParams&, const SamplingParams&) = default;
 };
 
+// What is read out of the model at the end of a prompt in the place of a next token: its hidden state behind the last
+// norm, which is what the output matrix would be multiplied with.
+enum class Pooling : uint8_t {
+  kNone,
+  kMean,  // the mean over all positions of the prompt
+  kLast,  // that of its last position
+};
+
 struct Row {
   SequenceId sequence = 0;
   uint32_t token_begin = 0;  // its tokens are plan.tokens[token_begin, token_begin + token_count)
@@ -45,6 +54,11 @@ struct Row {
   uint32_t block_begin = 0;  // its block table is plan.blocks[block_begin, block_begin + block_count);
   uint32_t block_count = 0;  // it covers at least position + token_count positions
   bool samples = false;      // choose the token that follows the row's last one; false for a chunk that ends mid-prompt
+  // targets[i] is the token that follows the row's i-th one in the prompt, and its log-probability is wanted. At most
+  // token_count of them; empty: none.
+  std::span<const TokenId> targets;
+  uint32_t target_logprobs = 0;      // with each target, so many of the most probable tokens
+  Pooling pooling = Pooling::kNone;  // kMean: the sum of the states of the row's tokens; kLast: that of its last token
   // The rest is for sampling rows only.
   const SamplingParams* sampling = nullptr;
   std::span<const TokenId> history;  // all tokens so far: prompt, then output; its size is position + token_count
@@ -71,7 +85,15 @@ struct StepPlan {
 
 enum class RowStatus : uint8_t {
   kOk,
-  kNotFinite,  // logits held NaN or infinity where a probability was needed, or every token was masked
+  kNotFinite,  // logits or states held NaN or infinity where a number was needed, or every token was masked
+};
+
+// How probable one token is, under the model's own distribution (before masks, bias, penalties and temperature).
+struct TokenScore {
+  float logprob = 0;              // finite: a probability of 0 gives the lowest float
+  uint32_t rank = 0;              // 1 + how many tokens are more probable; 0: not known (see BackendInfo)
+  std::vector<TokenLogprob> top;  // the most probable tokens, best first
+  friend bool operator==(const TokenScore&, const TokenScore&) = default;
 };
 
 struct RowResult {
@@ -80,8 +102,16 @@ struct RowResult {
   // Of `token` under the model's own distribution (before bias, penalties and temperature); 0 where
   // sampling.logprobs is -1.
   float logprob = 0;
-  std::vector<TokenLogprob>
-      top;  // the most probable tokens of that distribution, best first; sampling.logprobs of them
+  uint32_t rank = 0;                // of `token` in that distribution: TokenScore::rank
+  std::vector<TokenLogprob> top;    // its most probable tokens, best first; sampling.logprobs of them
+  std::vector<TokenScore> targets;  // of each of the row's targets, with Row::target_logprobs most probable tokens
+  std::vector<float> hidden;        // [BackendInfo::embedding_size] of a row that pools; empty otherwise
+
+  // A row of which nothing was wanted; keeps memory.
+  void reset() {
+    status = RowStatus::kOk, token = -1, logprob = 0, rank = 0;
+    top.clear(), targets.clear(), hidden.clear();
+  }
 };
 
 struct StepResult {

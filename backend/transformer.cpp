@@ -133,6 +133,7 @@ void Transformer::describe(const StepPlan& plan) {
   row_of_token_.clear();
   segments_.clear();
   sampled_tokens_.clear();
+  tail_tokens_ = 0;
   for (const Row& row : plan.rows) {
     const int64_t end = int64_t{row.position} + row.token_count;
     CHECK(row.token_count >= 1 && row.token_begin == positions_.size(), "rows take the step's tokens in order");
@@ -147,6 +148,8 @@ void Transformer::describe(const StepPlan& plan) {
       row_of_token_.push_back(static_cast<int32_t>(segments_.size() - 1));
     }
     if (row.samples) sampled_tokens_.push_back(static_cast<int32_t>(positions_.size() - 1));
+    CHECK(row.targets.size() <= row.token_count, "a target follows a token of its row");
+    if (!row.targets.empty() || row.pooling != Pooling::kNone) tail_tokens_ = static_cast<int64_t>(plan.tokens.size());
   }
   CHECK(positions_.size() == plan.tokens.size(), "every token belongs to a row");
 }
@@ -196,24 +199,55 @@ void Transformer::enqueue_layers(const StepPlan& plan, const StepRows& rows) {
     multiply(query_key_value, normed, layer.query_key_value, false);
     operators_.rotate_and_store(q, k, v, weights_.inverse_frequency, cache_, index, rows);
     const bool last = index == config_.layers - 1;
-    if (last && sampled_tokens_.empty()) return;  // only the cache was wanted
+    if (last && sampled_tokens_.empty() && tail_tokens_ == 0) return;  // only the cache was wanted
     operators_.attention(attended, q, cache_, index, rows);
-    if (!last) {
-      multiply(hidden, attended, layer.attention_output, true);
-      enqueue_feed_forward(layer, hidden);
-      continue;
-    }
-    // Behind the last attention, tokens that are not sampled have no further use.
-    const int64_t samples = static_cast<int64_t>(sampled_tokens_.size());
-    const Tensor indices = upload(buffers_.sampled_tokens, sampled_tokens_.data(), 1, samples);
-    const Tensor sampled_hidden = buffers_.sampled_hidden.row_range(0, samples);
-    const Tensor sampled_attended = buffers_.sampled_attended.row_range(0, samples);
-    operators_.gather_rows(sampled_hidden, hidden, indices);
-    operators_.gather_rows(sampled_attended, attended, indices);
-    multiply(sampled_hidden, sampled_attended, layer.attention_output, true);
-    enqueue_feed_forward(layer, sampled_hidden);
-    enqueue_output(sampled_hidden);
+    if (last) break;
+    multiply(hidden, attended, layer.attention_output, true);
+    enqueue_feed_forward(layer, hidden);
   }
+  // Behind the last attention, tokens that are not sampled have no further use, or wait for enqueue_logits() and
+  // enqueue_states(): `hidden` and `attended` stay as they are.
+  if (!sampled_tokens_.empty()) enqueue_output(enqueue_tail(sampled_tokens_), logits_);
+}
+
+// What follows the last attention, for some of the step's tokens. Returns their states.
+Tensor Transformer::enqueue_tail(std::span<const int32_t> tokens) {
+  const auto count = static_cast<int64_t>(tokens.size());
+  const auto step_tokens = static_cast<int64_t>(positions_.size());
+  const LayerWeights& layer = weights_.layers.back();
+  const Tensor indices = upload(buffers_.sampled_tokens, tokens.data(), 1, count);
+  const Tensor hidden = buffers_.sampled_hidden.row_range(0, count);
+  const Tensor attended = buffers_.sampled_attended.row_range(0, count);
+  operators_.gather_rows(hidden, buffers_.hidden.row_range(0, step_tokens), indices);
+  operators_.gather_rows(attended, buffers_.attended.row_range(0, step_tokens), indices);
+  multiply(hidden, attended, layer.attention_output, true);
+  enqueue_feed_forward(layer, hidden);
+  const Tensor states = buffers_.normed.row_range(0, count);
+  operators_.rms_norm(states, hidden, weights_.output_norm, config_.norm_epsilon);
+  return states;
+}
+
+void Transformer::enqueue_output(Tensor states, std::span<float> logits) {
+  const Tensor out = buffers_.logits.row_range(0, states.rows);
+  multiply(out, states, weights_.output, false);
+  const auto numbers = static_cast<size_t>(out.rows * out.cols);
+  CHECK(logits.size() >= numbers);
+  operators_.device().download(logits.data(), out.data, numbers * sizeof(float));
+}
+
+void Transformer::enqueue_logits(std::span<const int32_t> tokens, std::span<float> logits) {
+  CHECK(!tokens.empty() && tokens.size() <= tail_tokens_max());
+  for (const int32_t token : tokens) CHECK(token >= 0 && token < tail_tokens_, "no such token in the step");
+  enqueue_output(enqueue_tail(tokens), logits);
+}
+
+void Transformer::enqueue_states(std::span<const int32_t> tokens, std::span<float> states) {
+  CHECK(!tokens.empty() && tokens.size() <= tail_tokens_max());
+  for (const int32_t token : tokens) CHECK(token >= 0 && token < tail_tokens_, "no such token in the step");
+  const Tensor from = enqueue_tail(tokens);
+  const auto numbers = static_cast<size_t>(from.rows * from.cols);
+  CHECK(states.size() == numbers);
+  operators_.device().download(states.data(), from.data, numbers * sizeof(float));
 }
 
 void Transformer::enqueue_feed_forward(const LayerWeights& layer, Tensor hidden) {
@@ -226,15 +260,6 @@ void Transformer::enqueue_feed_forward(const LayerWeights& layer, Tensor hidden)
   multiply(gate_up, normed, layer.gate_up, false);
   operators_.silu_gate(gate, gate, up);
   multiply(hidden, gate, layer.down, true);
-}
-
-void Transformer::enqueue_output(Tensor hidden) {
-  const Tensor normed = buffers_.normed.row_range(0, hidden.rows);
-  const Tensor logits = buffers_.logits.row_range(0, hidden.rows);
-  operators_.rms_norm(normed, hidden, weights_.output_norm, config_.norm_epsilon);
-  multiply(logits, normed, weights_.output, false);
-  operators_.device().download(logits_.data(), logits.data,
-                               static_cast<size_t>(logits.rows * logits.cols) * sizeof(float));
 }
 
 void Transformer::multiply(Tensor out, Tensor in, const StackedWeight& weight, bool accumulate) {

@@ -7,6 +7,8 @@
 // Which tensors there are, and the formulas, is in model_config.h; the shapes of a step:
 //   hidden [T, D] -> query, key, value [T, H*S + 2*G*S] -> attended [T, H*S] -> hidden -> gate, up [T, 2*F] -> hidden
 //   -> of the M rows that sample [M, D] -> logits [M, V]
+// The last line is taken again for prompt tokens that are scored or pooled, M of them at a time: so these need no more
+// device memory than sampling does, whatever a prompt's length.
 //
 // Ownership: owns the weights, the KV cache, the activations, and the host memory that copies use; the operator set
 // and its device must outlive it. Thread-safety: step thread only.
@@ -55,6 +57,15 @@ class Transformer {
   // enqueue().
   std::span<const float> logits(size_t sampling_row) const;
 
+  // The end of the pass for more tokens of the step than those that sample: prompt tokens whose logits or states
+  // (behind the last norm) are wanted. Enqueue them a slice at a time, each after the device's wait() for what was
+  // before, until the next enqueue(). `tokens` are indices into plan.tokens, 1 to tail_tokens_max() of them, in rows
+  // with targets or pooling; `logits` is [tokens, V], `states` [tokens, D]; all of it is used until the device's next
+  // wait(). The same bits come out as for a token that samples.
+  void enqueue_logits(std::span<const int32_t> tokens, std::span<float> logits);
+  void enqueue_states(std::span<const int32_t> tokens, std::span<float> states);
+  size_t tail_tokens_max() const { return static_cast<size_t>(buffers_.sampled_tokens.cols); }
+
   const ModelWeights& weights() const { return weights_; }
 
  private:
@@ -84,7 +95,8 @@ class Transformer {
   void copy_blocks(const StepPlan& plan);
   void enqueue_layers(const StepPlan& plan, const StepRows& rows);
   void enqueue_feed_forward(const LayerWeights& layer, Tensor hidden);
-  void enqueue_output(Tensor hidden);
+  Tensor enqueue_tail(std::span<const int32_t> tokens);
+  void enqueue_output(Tensor states, std::span<float> logits);
   Tensor upload(Tensor target, const void* source, int64_t rows, int64_t cols);
   void multiply(Tensor out, Tensor in, const StackedWeight& weight, bool accumulate);
 
@@ -102,6 +114,7 @@ class Transformer {
   std::vector<int32_t> row_of_token_;    // [T]
   std::vector<RowSegment> segments_;     // [R]
   std::vector<int32_t> sampled_tokens_;  // [M]
+  int64_t tail_tokens_ = 0;              // T of a step some of whose rows have targets or pool; 0 otherwise
   std::vector<float> logits_;            // [M, V]
 };
 

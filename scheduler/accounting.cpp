@@ -15,7 +15,7 @@ namespace twostroke {
 
 void Scheduler::Impl::count_admission(const Sequence& sequence, uint32_t cached_tokens) {
   LiveRequest& live = *sequence.request;
-  if (uses_cache(live) && !live.looked_up) {
+  if (reads_cache(live) && !live.looked_up) {
     live.looked_up = true;
     step_.counts.prefix_queries += live.prompt_count();
   }
@@ -27,7 +27,7 @@ void Scheduler::Impl::count_admission(const Sequence& sequence, uint32_t cached_
   step_.counts.cached_tokens += fresh;
 }
 
-void Scheduler::Impl::count_row(const Sequence& sequence) {
+void Scheduler::Impl::count_row(const Sequence& sequence, const Row& row) {
   LiveRequest& live = *sequence.request;
   StepCounts& counts = step_.counts;
   const uint32_t begin = sequence.computed;
@@ -43,7 +43,8 @@ void Scheduler::Impl::count_row(const Sequence& sequence) {
     ++counts.prefill_rows;
     counts.context_tokens_prefill += context;
   }
-  if (end == sequence.length()) ++counts.sampled_tokens;
+  if (row.samples) ++counts.sampled_tokens;
+  counts.scored_tokens += static_cast<uint32_t>(row.targets.size());
 
   const uint32_t prompt_end = std::min(end, prompt);
   uint32_t again = 0;

@@ -1,4 +1,4 @@
-// Waiting sequences start, in order of arrival, when there are blocks for all the tokens that they have.
+// Waiting sequences start, in the queue's order, when there are blocks for all the tokens that they have.
 //
 // Prefill takes blocks chunk by chunk, but a sequence is admitted only if, after everything promised to those that run,
 // the whole of it fits: so admitted prefills do not starve each other half-way, and only the growth of decodes can
@@ -61,7 +61,7 @@ Scheduler::Impl::Prefix Scheduler::Impl::find_prefix(const Sequence& sequence) {
   const std::span<const TokenId> tokens = sequence.all_tokens();
   const uint32_t reusable = static_cast<uint32_t>(tokens.size()) - 1;
   hits_.clear();
-  if (uses_cache(live)) cache_.match(live.scope(), tokens.first(reusable), hits_);
+  if (reads_cache(live)) cache_.match(live.scope(), tokens.first(reusable), hits_);
   const uint32_t cached = static_cast<uint32_t>(hits_.size()) * block_size_;
 
   const uint32_t shared = std::min(live.prompt_count(), reusable);
@@ -89,7 +89,6 @@ void Scheduler::Impl::start(Sequence& sequence, const Prefix& prefix) {
     sequence.blocks.reserve(blocks_for(live.prompt_count() + live.output_max));
     sequence.sampling = live.request.sampling;
     sequence.sampling.seed = sequence_seed(live.request.sampling.seed, sequence.index);
-    if (!live.request.constraints.empty()) sequence.mask.resize((vocab_size_ + 31) / 32);
   }
   waiting_.remove(sequence);
   const uint32_t full = prefix.tokens / block_size_;

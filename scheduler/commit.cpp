@@ -15,6 +15,7 @@ void Scheduler::Impl::commit(const StepPlan& plan, const StepResult& result, Tim
   }
   CHECK(plan.rows.size() == step_.rows.size() && (plan.empty() || plan.step == step_.number),
         "commit() of a plan that is not the last one");
+  CHECK(!step_.masks_due, "commit() without fill_masks()");
   for (size_t i = 0; i < plan.rows.size(); ++i) {
     const PlannedRow& planned = step_.rows[i];
     // A sibling's failure in this very step has ended it.
@@ -51,31 +52,90 @@ void Scheduler::Impl::drain_events(std::vector<Event>& events) {
   events_.clear();
 }
 
+// Why the row's request cannot go on. The client's own rules are looked at first: a row without a token that may come
+// has no other result worth reading.
+Status Scheduler::Impl::check_result(const Sequence& sequence, const Row& row, const RowResult& result) const {
+  const Request& request = sequence.request->request;
+  if (!row.mask.empty() && !sequence.mask_allows) {
+    return request.constraints.empty()
+               ? invalid_argument("allowed_tokens, bad_words and min_tokens leave no token that may come next")
+               : invalid_argument(
+                     "no token may come next: the grammar and the request's other rules for tokens "
+                     "(allowed_tokens, bad_words) have none in common");
+  }
+  if (result.status == RowStatus::kNotFinite) {
+    return internal_error(
+        "the model gave no usable probabilities for this request: they were not finite; other requests are not "
+        "affected");
+  }
+  const auto token = static_cast<uint32_t>(result.token);
+  if (row.samples && (result.token < 0 || token >= vocab_size_)) {
+    return internal_error("the backend returned token " + std::to_string(result.token) +
+                          ", which is not in the vocabulary of " + std::to_string(vocab_size_));
+  }
+  if (!row.mask.empty() && ((row.mask[token / 32] >> (token % 32)) & 1) == 0) {
+    return internal_error("the backend returned token " + std::to_string(result.token) +
+                          ", which its mask does not allow");
+  }
+  if (result.targets.size() != row.targets.size()) {
+    return internal_error("the backend returned " + std::to_string(result.targets.size()) +
+                          " log-probabilities for a prompt chunk of " + std::to_string(row.targets.size()));
+  }
+  if (row.pooling != Pooling::kNone && result.hidden.size() != embedding_size_) {
+    return internal_error("the backend returned a state of " + std::to_string(result.hidden.size()) +
+                          " numbers, not of " + std::to_string(embedding_size_));
+  }
+  return {};
+}
+
 void Scheduler::Impl::commit_row(Sequence& sequence, const Row& row, const RowResult& result, TimeNs now) {
   LiveRequest& live = *sequence.request;
-  if (result.status == RowStatus::kNotFinite) {
-    end_request(live, Outcome::kFailed,
-                internal_error("the model gave no usable probabilities for this request: they were not finite, or no "
-                               "token was allowed; other requests are not affected"),
-                now);
-    return;
-  }
-  if (row.samples && (result.token < 0 || static_cast<uint32_t>(result.token) >= vocab_size_)) {
-    end_request(live, Outcome::kFailed,
-                internal_error("the backend returned token " + std::to_string(result.token) +
-                               ", which is not in the vocabulary of " + std::to_string(vocab_size_)),
-                now);
-    return;
+  if (const Status fault = check_result(sequence, row, result); !fault.ok()) {
+    return end_request(live, Outcome::kFailed, fault, now);
   }
   sequence.computed += sequence.planned;
   sequence.computed_max = std::max(sequence.computed_max, sequence.computed);
   sequence.planned = 0;
   if (uses_cache(live)) register_blocks(sequence);
-  if (!live.prompt_done && sequence.computed >= live.prompt_count()) {
-    live.prompt_done = true;
-    release_followers(live);
-  }
+  if (!row.targets.empty()) take_scores(live, row, result);
+  if (row.pooling != Pooling::kNone) take_hidden(live, row, result);
+  if (!live.prompt_done && sequence.computed >= live.prompt_count()) complete_prompt(live, now);
   if (row.samples) append_token(sequence, result, now);
+  if (live.pools() && live.prompt_done) end_pooled(live, now);
+}
+
+// What is computed again, after a preemption, gives the same once more.
+void Scheduler::Impl::take_scores(LiveRequest& live, const Row& row, const RowResult& result) {
+  live.prompt_scores.resize(live.prompt_count() - 1);
+  std::ranges::copy(result.targets, live.prompt_scores.begin() + row.position);
+}
+
+// A mean starts anew with the first position: that is where a sequence which gave way starts again, since nothing of
+// it is read from the prefix cache.
+void Scheduler::Impl::take_hidden(LiveRequest& live, const Row& row, const RowResult& result) {
+  if (row.position == 0 || row.pooling == Pooling::kLast) live.hidden_sum.assign(embedding_size_, 0);
+  for (uint32_t i = 0; i < embedding_size_; ++i) live.hidden_sum[i] += static_cast<double>(result.hidden[i]);
+}
+
+void Scheduler::Impl::complete_prompt(LiveRequest& live, TimeNs now) {
+  if (live.scores_prompt()) {
+    Event& event = events_.emplace_back();
+    event.kind = Event::Kind::kPrompt;
+    event.request = live.request.id;
+    event.time = now;
+    event.prompt = std::move(live.prompt_scores);
+  }
+  live.prompt_done = true;
+  release_followers(live);
+}
+
+void Scheduler::Impl::end_pooled(LiveRequest& live, TimeNs now) {
+  const double count = live.request.pooling == Pooling::kMean ? live.prompt_count() : 1;
+  std::vector<float> embedding;
+  embedding.reserve(live.hidden_sum.size());
+  for (const double sum : live.hidden_sum) embedding.push_back(static_cast<float>(sum / count));
+  end_request(live, Outcome::kFinished, {}, now);
+  events_.back().embedding = std::move(embedding);
 }
 
 void Scheduler::Impl::register_blocks(Sequence& sequence) {
@@ -106,6 +166,7 @@ void Scheduler::Impl::append_token(Sequence& sequence, const RowResult& result, 
   event.sequence = sequence.index;
   event.token = result.token;
   event.logprob = result.logprob;
+  event.rank = result.rank;
   event.top = result.top;
   event.time = now;
   event.gap_ns = sequence.last_token >= 0 ? now - sequence.last_token : -1;
@@ -114,9 +175,9 @@ void Scheduler::Impl::append_token(Sequence& sequence, const RowResult& result, 
   ++live.summary.output_tokens;
   if (live.summary.first_token < 0) live.summary.first_token = now;
   if (std::ranges::binary_search(live.request.stop_tokens, result.token)) {
-    finish(sequence, FinishReason::kStop, /*stop_token=*/true, now);
+    finish(sequence, FinishReason::kStop, now);
   } else if (sequence.output_count() >= live.output_max) {
-    finish(sequence, FinishReason::kLength, /*stop_token=*/false, now);
+    finish(sequence, FinishReason::kLength, now);
   }
 }
 

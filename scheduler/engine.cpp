@@ -75,6 +75,7 @@ struct Engine::Impl {
   void publish_waiting();
   void step();
   void run_step(StepOutput& output);
+  TimeNs fill_masks();
   void die(const Status& error, TimeNs now, std::vector<Event>& events);
   void deliver(StepOutput&& output);
 
@@ -222,8 +223,13 @@ void Engine::Impl::step() {
 void Engine::Impl::run_step(StepOutput& output) {
   const TimeNs began = clock.now();
   step_began.store(began, std::memory_order_release);
+  const bool late_masks = backend.info().late_masks;
+  if (!late_masks) output.mask_ns = fill_masks();
   Status status = backend.submit(plan);
-  if (status.ok()) status = backend.wait(result);
+  if (status.ok()) {
+    if (late_masks) output.mask_ns = fill_masks();  // while the step runs
+    status = backend.wait(result);
+  }
   const TimeNs ended = clock.now();
   step_began.store(kBetweenSteps, std::memory_order_release);
 
@@ -237,6 +243,12 @@ void Engine::Impl::run_step(StepOutput& output) {
   } else {
     scheduler.fail(plan, internal_error("the backend lost a step: " + status.message()), ended, output.events);
   }
+}
+
+TimeNs Engine::Impl::fill_masks() {
+  const TimeNs began = clock.now();
+  scheduler.fill_masks(plan);
+  return clock.now() - began;
 }
 
 // Nothing is accepted after this, and everything that was ends with the error.

@@ -30,11 +30,12 @@ enum class StepClass : uint8_t { kPrefill, kDecode, kMixed };
 
 struct StepOutput {
   std::vector<Event> events;
-  bool stepped = false;  // false: only events of cancels, of a lost step and the like; the three fields below mean
+  bool stepped = false;  // false: only events of cancels, of a lost step and the like; the four fields below mean
                          // nothing
   StepClass step_class = StepClass::kDecode;
   StepCounts counts;
-  TimeNs duration_ns = 0;  // from submit to the end of wait
+  TimeNs duration_ns = 0;  // from before submit to the end of wait
+  TimeNs mask_ns = 0;      // of it, what computing the masks took
   SchedulerGauges gauges;  // after the step
 };
 

@@ -2,7 +2,12 @@
 //
 // Every accepted request gets exactly one terminal event (kEnded), and nothing after it. Before it, each of its
 // sequences gets its tokens in order and, unless the request is cancelled or fails first, exactly one
-// kSequenceFinished.
+// kSequenceFinished. A request with prompt_logprobs gets one kPrompt before its first token. One that pools gets kEnded
+// alone.
+//
+// Memory: an event is small, but for kPrompt, which holds (prompt_logprobs + 4) * 8 bytes for each prompt token, and
+// kEnded of a request that pools, with 4 bytes for each number of the embedding. So a request's own limits bound both:
+// the context, kMaxPromptLogprobs, and the model's size.
 #pragma once
 
 #include <cstdint>
@@ -43,26 +48,30 @@ struct RequestSummary {
 };
 
 struct Event {
-  enum class Kind : uint8_t { kToken, kSequenceFinished, kEnded };
+  enum class Kind : uint8_t { kPrompt, kToken, kSequenceFinished, kEnded };
   Kind kind = Kind::kToken;
   RequestId request = 0;
   uint32_t sequence = 0;  // index in the request; kToken and kSequenceFinished
 
+  // kPrompt: of every prompt token but the first, given those before it; entry i is of token i + 1.
+  std::vector<TokenScore> prompt;
+
   // kToken
   TokenId token = -1;
   float logprob = 0;
+  uint32_t rank = 0;  // 1: the most probable; 0: sampling.logprobs is -1, or the backend does not know
   std::vector<TokenLogprob> top;
   TimeNs time = 0;     // when the step that made it was committed
   TimeNs gap_ns = -1;  // since the sequence's token before; -1 for its first
 
   // kSequenceFinished
   FinishReason finish_reason = FinishReason::kStop;
-  bool stop_token = false;  // the last kToken event carried a stop token, whose text is not part of the answer
 
   // kEnded
   Outcome outcome = Outcome::kFinished;
   Status error;  // kFailed only
   RequestSummary summary;
+  std::vector<float> embedding;  // of a request that pools and has finished; as the model gives it, not normalised
 };
 
 }  // namespace twostroke

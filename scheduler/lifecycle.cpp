@@ -71,7 +71,7 @@ void Scheduler::Impl::stop(Sequence& sequence, bool forget_blocks) {
   --gauges_.sequences_waiting;
 }
 
-void Scheduler::Impl::finish(Sequence& sequence, FinishReason reason, bool stop_token, TimeNs now) {
+void Scheduler::Impl::finish(Sequence& sequence, FinishReason reason, TimeNs now) {
   LiveRequest& live = *sequence.request;
   Event& event = events_.emplace_back();
   event.kind = Event::Kind::kSequenceFinished;
@@ -79,7 +79,6 @@ void Scheduler::Impl::finish(Sequence& sequence, FinishReason reason, bool stop_
   event.sequence = sequence.index;
   event.time = now;
   event.finish_reason = reason;
-  event.stop_token = stop_token;
   stop(sequence, /*forget_blocks=*/false);
   if (--live.unfinished == 0) return end_request(live, Outcome::kFinished, {}, now);
   if (live.prompt_done || sequence.index != live.leader) return;
@@ -121,8 +120,8 @@ void Scheduler::Impl::finish_sequence(RequestId request, uint32_t index, TimeNs 
   const auto found = requests_.find(request);
   if (found == requests_.end() || index >= found->second->sequences.size()) return;
   Sequence& sequence = found->second->sequences[index];
-  if (sequence.state == SequenceState::kFinished) return;
-  finish(sequence, FinishReason::kStop, /*stop_token=*/false, now);
+  if (sequence.state == SequenceState::kFinished || sequence.request->pools()) return;
+  finish(sequence, FinishReason::kStop, now);
   ended_.clear();
 }
 

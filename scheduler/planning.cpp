@@ -10,6 +10,7 @@ void Scheduler::Impl::schedule(TimeNs now, StepPlan& plan, StepCounts& counts) {
   CHECK(!step_.in_flight, "schedule() before the last plan was committed");
   step_.now = now;
   step_.preempted = false;
+  step_.masks_due = false;
   step_.tokens_left = limits_.max_step_tokens;
   step_.counts = {};
   step_.planned.clear();
@@ -101,22 +102,45 @@ void Scheduler::Impl::write_row(Sequence& sequence, StepPlan& plan) {
   row.position = sequence.computed;
   row.block_begin = static_cast<uint32_t>(plan.blocks.size());
   row.block_count = static_cast<uint32_t>(sequence.blocks.size());
-  row.samples = sequence.planned == sequence.to_go();
+  const bool last = sequence.planned == sequence.to_go();
+  row.samples = last && !live.pools();
   plan.tokens.insert(plan.tokens.end(), first, first + sequence.planned);
   plan.blocks.insert(plan.blocks.end(), sequence.blocks.begin(), sequence.blocks.end());
   if (row.samples) {
     row.sampling = &sequence.sampling;
     row.history = sequence.tokens;
     row.prompt_count = live.prompt_count();
-    if (!live.request.constraints.empty()) {
-      std::ranges::fill(sequence.mask, 0);
-      live.request.constraints[sequence.index]->fill_mask(sequence.mask);
+    if (!live.request.constraints.empty() || live.rules.apply_to(sequence.tokens, sequence.output_count())) {
+      sequence.mask.resize((vocab_size_ + 31) / 32);
       row.mask = sequence.mask;
+      step_.masks_due = true;
     }
   }
+  // The last prompt token has no other behind it.
+  if (const uint32_t end = live.prompt_count() - 1; live.scores_prompt() && sequence.computed < end) {
+    row.targets =
+        std::span(sequence.tokens).subspan(sequence.computed + 1, std::min(sequence.planned, end - sequence.computed));
+    row.target_logprobs = static_cast<uint32_t>(live.request.prompt_logprobs);
+  }
+  if (last || live.request.pooling == Pooling::kMean) row.pooling = live.request.pooling;
   plan.rows.push_back(row);
   step_.rows.push_back({&sequence, sequence.epoch});
-  count_row(sequence);
+  count_row(sequence, row);
+}
+
+void Scheduler::Impl::fill_masks(const StepPlan& plan) {
+  CHECK(step_.in_flight && plan.step == step_.number && plan.rows.size() == step_.rows.size(),
+        "fill_masks() of a plan that is not in flight");
+  if (!step_.masks_due) return;
+  step_.masks_due = false;
+  for (size_t i = 0; i < plan.rows.size(); ++i) {
+    if (plan.rows[i].mask.empty()) continue;
+    Sequence& sequence = *step_.rows[i].sequence;
+    const LiveRequest& live = *sequence.request;
+    TokenConstraint* constraint =
+        live.request.constraints.empty() ? nullptr : live.request.constraints[sequence.index].get();
+    sequence.mask_allows = live.rules.fill_mask(sequence.tokens, sequence.output_count(), constraint, sequence.mask);
+  }
 }
 
 }  // namespace twostroke

@@ -1,10 +1,11 @@
 // Who gives up blocks when there are none. A victim's blocks are released, tail first, and it goes back to its place in
 // the queue; later it computes again what the prefix cache no longer has.
 //
-// Why this always makes progress: the oldest running sequence is never a victim, and takes blocks from all others if it
-// must; validate() has made sure that it fits into the pool alone. So in every step it advances by a token at least,
-// and ends; then the next is the oldest. A newcomer older than it may take its place, but of those there are only as
-// many as arrived before it.
+// Why this always makes progress: the first of the running sequences (the oldest of the best priority; here simply the
+// oldest) is never a victim, and takes blocks from all others if it must; validate() has made sure that it fits into
+// the pool alone. So in every step it advances by a token at least, and ends; then the next is the oldest. A newcomer
+// that goes before it may take its place, but of its own priority there are only as many as arrived before it; those of
+// better priorities may keep it waiting, which is what priorities mean.
 #include <algorithm>
 
 #include "kernels/check.h"
@@ -27,13 +28,17 @@ bool Scheduler::Impl::make_room(Sequence& sequence) {
   return false;
 }
 
-// The running sequence, other than the oldest and `sequence` itself, whose end frees a block and loses the least work;
-// of equals the youngest. Null when there is none.
+// The running sequence, other than the oldest and `sequence` itself, whose end frees a block: of the worst priority,
+// and not of a better one than `sequence`; of these the one that loses the least work; of equals the youngest. Null
+// when there is none.
 Sequence* Scheduler::Impl::cheapest_victim(const Sequence& sequence) const {
   Sequence* best = nullptr;
   uint32_t best_loss = 0;
   for (size_t i = running_.size(); i-- > 1;) {
     Sequence* candidate = running_[i];
+    const int32_t priority = candidate->request->request.priority;
+    // In order of priority, from the worst: nothing comes that is as bad as what was found, or as `sequence`.
+    if (priority < (best != nullptr ? best : &sequence)->request->request.priority) break;
     if (candidate == &sequence || !frees_a_block(*candidate)) continue;
     const uint32_t loss = uncached_work(*candidate);
     if (best != nullptr && loss >= best_loss) continue;

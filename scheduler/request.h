@@ -16,7 +16,11 @@ namespace twostroke {
 
 using RequestId = uint64_t;
 
-constexpr uint32_t kMaxSequences = 128;  // of one request, as in the OpenAI API
+constexpr uint32_t kMaxSequences = 128;           // of one request, as in the OpenAI API
+constexpr uint32_t kMaxAllowedTokens = 1U << 18;  // of one request
+constexpr uint32_t kMaxBadWords = 1024;           // of one request
+constexpr uint32_t kMaxBadWordTokens = 64;        // of one bad word
+constexpr int32_t kMaxPromptLogprobs = 20;        // most probable tokens reported for each prompt token
 
 struct Request {
   RequestId id = 0;                  // chosen by the caller, unique for the life of the scheduler
@@ -27,6 +31,29 @@ struct Request {
   std::vector<TokenId> stop_tokens;  // any of these ends a sequence; sorted; the stop token itself is an event's token
   uint64_t cache_salt = 0;           // the prefix cache is shared only between requests of equal salt
   bool use_prefix_cache = true;      // false: neither reads nor fills the prefix cache
+
+  // Which tokens may come, besides what the constraints say (token_rules.h). A request that leaves itself no token
+  // fails when that happens.
+  std::vector<TokenId> allowed_tokens;  // no others, stop tokens included; ascending, each once; empty: all
+  // Token sequences that may not come: the last token of one is banned while the sequence, prompt and output, ends with
+  // the rest of it. One of a single token is always banned.
+  std::vector<std::vector<TokenId>> bad_words;
+  // Stop tokens are banned before so many output tokens; at most max_tokens. Where a constraint lets only stop tokens
+  // come, its text is complete: then they may come earlier.
+  uint32_t min_tokens = 0;
+
+  // The log-probabilities of the prompt, in one event of their own (Event::Kind::kPrompt); counts as
+  // SamplingParams::logprobs does, at most kMaxPromptLogprobs. All of the prompt is computed for it: the prefix cache
+  // is filled, but not read.
+  int32_t prompt_logprobs = -1;
+
+  // Not kNone: nothing is sampled, and the request ends with its embedding as soon as its prompt is computed. n is 1,
+  // and what is about output stays at its default, max_tokens aside, which means nothing.
+  Pooling pooling = Pooling::kNone;
+
+  // The lower goes first, strictly: see Scheduler.
+  int32_t priority = 0;
+
   // One constraint per sequence, or empty when unconstrained.
   std::vector<std::unique_ptr<TokenConstraint>> constraints;
 };

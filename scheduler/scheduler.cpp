@@ -31,6 +31,8 @@ Scheduler::Impl::Impl(const SchedulerLimits& wanted, const BackendInfo& info)
     : limits_(cut(wanted, info)),
       vocab_size_(positive(info.vocab_size, "vocab_size")),
       block_size_(positive(info.block_size, "block_size")),
+      embedding_size_(static_cast<uint32_t>(std::max(info.embedding_size, 0))),
+      scores_targets_(info.scores_targets),
       context_max_(positive(info.context_max, "context_max")),
       length_max_(static_cast<uint32_t>(
           std::min<uint64_t>(context_max_, uint64_t{positive(info.block_count, "block_count")} * block_size_))),
@@ -52,6 +54,7 @@ void Scheduler::finish_sequence(RequestId request, uint32_t sequence, TimeNs now
 }
 void Scheduler::fail_all(const Status& error, TimeNs now) { impl_->fail_all(error, now); }
 void Scheduler::schedule(TimeNs now, StepPlan& plan, StepCounts& counts) { impl_->schedule(now, plan, counts); }
+void Scheduler::fill_masks(const StepPlan& plan) { impl_->fill_masks(plan); }
 void Scheduler::commit(const StepPlan& plan, const StepResult& result, TimeNs now, std::vector<Event>& events) {
   impl_->commit(plan, result, now, events);
 }

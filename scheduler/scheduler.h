@@ -8,6 +8,7 @@
 //
 // Three verbs, in this order, over and over:
 //     schedule(now, plan)            fills the plan (maybe empty)
+//     fill_masks(plan)               says which tokens may come in it; any time before the backend's wait() (backend.h)
 //     commit(plan, result, now, ..)  advances by what the backend did;  or  fail(plan, error, now, ..)
 // between them (never between schedule and its commit): submit(), cancel(), finish_sequence().
 //
@@ -15,12 +16,16 @@
 // - Every accepted request gets exactly one terminal event, whatever happens (event.h).
 // - Every running decode gets its row in every step: max_running is cut to what a step can carry. One may have to wait
 //   only where blocks have run out and it holds nothing that would help if it gave way.
-// - When blocks run out the victim is the sequence whose loss of uncached work is least; it is put back at the place in
-//   the queue that its arrival gave it, and only if that frees a block. The oldest running sequence is never a victim,
-//   so that it always advances, and everything ends. A request too big for the whole pool is refused at submit.
-// - Admission is in order of arrival, for sequences all of whose tokens fit into blocks that are neither held nor
+// - Everything goes by priority (Request::priority, the lower first), strictly, and by arrival within one priority.
+//   While requests of a better priority keep coming, those of a worse one may wait for ever: nothing ages yet. Running
+//   sequences are not preempted to let a better priority in; it starts as soon as there is room.
+// - When blocks run out the victim is, of those with the worst priority and none better than the one in need, the
+//   sequence whose loss of uncached work is least; it is put back at its place in the queue, and only if that frees a
+//   block. The first of the running sequences (the oldest of the best priority) is never a victim, so that it always
+//   advances, and everything ends. A request too big for the whole pool is refused at submit.
+// - Admission is in order of the queue, for sequences all of whose tokens fit into blocks that are neither held nor
 //   promised. What cannot be scheduled now does not hold up what can (a step looks past 32 of them), but a sequence is
-//   overtaken at most max_overtakes times; then nothing behind it is admitted until it is.
+//   overtaken by those behind it at most max_overtakes times; then nothing behind it is admitted until it is.
 // - Blocks of cancelled, finished or preempted sequences are returned at once: no step is in flight in between.
 // - A row that fails, fails its request alone. What a request that failed had put into the prefix cache for itself
 //   leaves it: whatever spoilt its logits may be in there.
@@ -78,6 +83,7 @@ struct StepCounts {
   uint32_t cached_tokens = 0;      // prompt tokens found in the prefix cache, counted once per request
   uint32_t recomputed_tokens = 0;  // computed again: after preemption, or because a sibling's blocks are gone
   uint32_t sampled_tokens = 0;     // output tokens made (of decode rows and of last chunks)
+  uint32_t scored_tokens = 0;      // prompt tokens whose log-probability was computed. Logits: sampled + scored
   uint32_t preemptions = 0;
   uint32_t prefix_queries = 0;          // prompt tokens looked up in the prefix cache, counted once per request
   uint64_t context_tokens_prefill = 0;  // positions read by attention, summed over tokens
@@ -97,8 +103,10 @@ class Scheduler {
 
   // Errors, in this order, each before anything is kept:
   //   kInvalidArgument    no tokens, a token outside the vocabulary, n 0 or above kMaxSequences, max_tokens 0,
-  //                       constraints not matching n, prompt and one output token beyond the context or beyond the
+  //                       constraints not matching n, token rules or prompt_logprobs out of bounds, output asked
+  //                       of a request that pools, prompt and one output token beyond the context or beyond the
   //                       whole pool
+  //   kUnsupported        prompt_logprobs or pooling with a backend that cannot (BackendInfo)
   //   kResourceExhausted  max_waiting_requests reached, or max_waiting_tokens exceeded with this one
   // A request that is not accepted gets no events.
   Status submit(Request request, TimeNs now);
@@ -110,7 +118,8 @@ class Scheduler {
   // Ends a request in whatever state it is, by id only: its blocks are free when this returns; a kEnded event follows
   // with the next commit's events or drain_events(). Unknown or ended ids are ignored: a cancel may race with the end.
   void cancel(RequestId request, TimeNs now);
-  // Ends one sequence with FinishReason::kStop, because the I/O side found a stop string in its text. Unknown: ignored.
+  // Ends one sequence with FinishReason::kStop, because the I/O side found a stop string in its text. Unknown, or of
+  // a request that pools: ignored.
   void finish_sequence(RequestId request, uint32_t sequence, TimeNs now);
   // Ends every request with kFailed and this error.
   void fail_all(const Status& error, TimeNs now);
@@ -118,6 +127,10 @@ class Scheduler {
   // Fills `plan` with the next step, and `counts` with what it will do. Empty when nothing can run, which, while
   // requests are waiting or running, never happens twice without a request having been ended in between.
   void schedule(TimeNs now, StepPlan& plan, StepCounts& counts);
+
+  // Computes the masks of the plan's rows, which point to the scheduler's memory. After schedule(), and before commit()
+  // if there are any masks (CHECKed). What takes long is the requests' constraints.
+  void fill_masks(const StepPlan& plan);
 
   // `result` belongs to `plan`, the last one scheduled. Appends the step's events. A result that is not the plan's
   // (another number of rows, tokens outside the vocabulary) fails the step or the request, never the program.

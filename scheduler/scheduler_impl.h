@@ -47,6 +47,7 @@ struct Scheduler::Impl {
   void write_plan(StepPlan& plan);
   void write_row(Sequence& sequence, StepPlan& plan);
   bool is_decode(const Sequence& sequence) const;
+  void fill_masks(const StepPlan& plan);
 
   // --- admission.cpp
   struct Prefix {  // what a sequence need not compute
@@ -71,8 +72,13 @@ struct Scheduler::Impl {
   // --- commit.cpp
   void commit(const StepPlan& plan, const StepResult& result, TimeNs now, std::vector<Event>& events);
   void fail(const StepPlan& plan, const Status& error, TimeNs now, std::vector<Event>& events);
+  Status check_result(const Sequence& sequence, const Row& row, const RowResult& result) const;
   void commit_row(Sequence& sequence, const Row& row, const RowResult& result, TimeNs now);
   void register_blocks(Sequence& sequence);
+  void take_scores(LiveRequest& live, const Row& row, const RowResult& result);
+  void take_hidden(LiveRequest& live, const Row& row, const RowResult& result);
+  void complete_prompt(LiveRequest& live, TimeNs now);
+  void end_pooled(LiveRequest& live, TimeNs now);
   void append_token(Sequence& sequence, const RowResult& result, TimeNs now);
   void end_step();
   void drain_events(std::vector<Event>& events);
@@ -85,18 +91,22 @@ struct Scheduler::Impl {
   void enter_running(Sequence& sequence);
   void leave_running(Sequence& sequence, bool forget_blocks);
   void release_followers(LiveRequest& live);
-  void finish(Sequence& sequence, FinishReason reason, bool stop_token, TimeNs now);
+  void finish(Sequence& sequence, FinishReason reason, TimeNs now);
   void end_request(LiveRequest& live, Outcome outcome, const Status& error, TimeNs now);
   void stop(Sequence& sequence, bool forget_blocks);
 
   // --- accounting.cpp
   void count_admission(const Sequence& sequence, uint32_t cached_tokens);
-  void count_row(const Sequence& sequence);
+  void count_row(const Sequence& sequence, const Row& row);
 
   // --- invariants.cpp
   std::string check_invariants() const;
 
   bool uses_cache(const LiveRequest& live) const { return limits_.prefix_cache && live.request.use_prefix_cache; }
+  // What needs every position computed finds nothing there.
+  bool reads_cache(const LiveRequest& live) const {
+    return uses_cache(live) && !live.scores_prompt() && live.request.pooling != Pooling::kMean;
+  }
   uint32_t blocks_for(uint32_t tokens) const { return (tokens + block_size_ - 1) / block_size_; }
   // Blocks that a running sequence still needs for the tokens it has.
   uint32_t promised_to(const Sequence& sequence) const {
@@ -106,8 +116,10 @@ struct Scheduler::Impl {
   SchedulerLimits limits_;
   const uint32_t vocab_size_;
   const uint32_t block_size_;
-  const uint32_t context_max_;  // the backend's limit as given
-  const uint32_t length_max_;   // of one sequence: the context, or what the whole pool can hold
+  const uint32_t embedding_size_;  // 0: the backend cannot pool
+  const bool scores_targets_;      // the backend can
+  const uint32_t context_max_;     // the backend's limit as given
+  const uint32_t length_max_;      // of one sequence: the context, or what the whole pool can hold
 
   BlockPool pool_;
   PrefixCache cache_;
@@ -115,7 +127,7 @@ struct Scheduler::Impl {
   std::unordered_map<RequestId, std::unique_ptr<LiveRequest>> requests_;
   std::vector<std::unique_ptr<LiveRequest>> ended_;  // kept until nothing of the step points to them
   SequenceQueue waiting_;
-  std::vector<Sequence*> running_;  // in order of arrival
+  std::vector<Sequence*> running_;  // in order (precedes)
   uint64_t blocks_promised_ = 0;    // promised_to(), summed over running_
   SchedulerGauges gauges_;
   uint64_t arrivals_ = 0;
@@ -130,6 +142,7 @@ struct Scheduler::Impl {
     uint64_t number = 0;
     bool in_flight = false;
     bool preempted = false;
+    bool masks_due = false;  // rows have masks that are not filled yet
     TimeNs now = 0;
     uint32_t tokens_left = 0;
     StepCounts counts;

@@ -21,6 +21,7 @@
 #include "scheduler/event.h"
 #include "scheduler/prefix_cache.h"
 #include "scheduler/request.h"
+#include "scheduler/token_rules.h"
 
 namespace twostroke {
 
@@ -49,7 +50,8 @@ struct Sequence {
   uint32_t planned = 0;         // tokens of its row in the step being planned or run
 
   SamplingParams sampling;     // with its own seed
-  std::vector<uint32_t> mask;  // of its constraint; empty without one
+  std::vector<uint32_t> mask;  // memory of its row's mask; empty until it needs one
+  bool mask_allows = true;     // anything at all, when last filled
 
   Sequence* previous = nullptr;  // in the waiting queue
   Sequence* next = nullptr;
@@ -67,7 +69,7 @@ struct Sequence {
 
 struct LiveRequest {
   Request request;
-  uint64_t arrival = 0;             // counts up; the order of the queue
+  uint64_t arrival = 0;             // counts up; the order of the queue, within a priority
   uint32_t output_max = 0;          // tokens per sequence: max_tokens, cut to the context
   std::vector<Sequence> sequences;  // (n), never resized
 
@@ -82,7 +84,14 @@ struct LiveRequest {
   uint32_t prompt_counted = 0;
   RequestSummary summary;
 
+  TokenRules rules;
+  std::vector<TokenScore> prompt_scores;  // of prompt tokens from the second on, as far as computed
+  std::vector<double> hidden_sum;         // of the prompt's tokens, of a request that pools
+
   uint32_t prompt_count() const { return static_cast<uint32_t>(request.prompt.size()); }
+  // Its log-probabilities are still to be delivered, in one piece.
+  bool scores_prompt() const { return request.prompt_logprobs >= 0 && !prompt_done; }
+  bool pools() const { return request.pooling != Pooling::kNone; }
   CacheScope scope() const { return {.salt = request.cache_salt}; }
 };
 
@@ -91,8 +100,11 @@ inline std::span<const TokenId> Sequence::all_tokens() const {
 }
 inline uint32_t Sequence::output_count() const { return length() - request->prompt_count(); }
 
-// In order of arrival, siblings by index.
+// By priority, then in order of arrival, siblings by index.
 inline bool precedes(const Sequence& a, const Sequence& b) {
+  const int32_t priority_a = a.request->request.priority;
+  const int32_t priority_b = b.request->request.priority;
+  if (priority_a != priority_b) return priority_a < priority_b;
   if (a.request->arrival != b.request->arrival) return a.request->arrival < b.request->arrival;
   return a.index < b.index;
 }

@@ -6,11 +6,17 @@ namespace twostroke {
 
 void SequenceQueue::insert(Sequence& sequence) {
   Sequence* after = nullptr;  // the one that will follow
+  Sequence* before = last_;
   if (last_ != nullptr && precedes(sequence, *last_)) {
-    after = first_;
-    while (precedes(*after, sequence)) after = after->next;
+    if (sequence.request->started) {
+      after = first_;
+      while (precedes(*after, sequence)) after = after->next;
+      before = after->previous;
+    } else {
+      while (before != nullptr && precedes(sequence, *before)) before = before->previous;
+      after = before != nullptr ? before->next : first_;
+    }
   }
-  Sequence* before = after != nullptr ? after->previous : last_;
   sequence.previous = before;
   sequence.next = after;
   (before != nullptr ? before->next : first_) = &sequence;

@@ -1,9 +1,9 @@
-// SequenceQueue: the waiting sequences in order of arrival. A preempted sequence goes back to the place that its
-// arrival gives it, before everything that came later.
+// SequenceQueue: the waiting sequences by priority, and in order of arrival within one. A preempted sequence goes back
+// to the place that its arrival gives it, before everything of its priority that came later.
 //
-// An intrusive list: nothing here allocates. Appending is O(1); going back is O(waiting sequences that arrived
-// earlier), which are few, because those were admitted earlier too. Thread-safety: step thread only. The sequences are
-// the caller's and must stay where they are.
+// An intrusive list: nothing here allocates. A newcomer passes what is of lower priority, from the end: O(1) where all
+// are alike. One that comes back passes, from the front, what goes before it: few, because those were admitted earlier
+// too. Thread-safety: step thread only. The sequences are the caller's and must stay where they are.
 #pragma once
 
 #include <cstdint>

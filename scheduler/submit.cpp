@@ -14,6 +14,21 @@ uint64_t mix(uint64_t value) {
   return value ^ (value >> 31);
 }
 
+// A request that pools has no output; what asks for some is a mistake.
+Status validate_pooling(const Request& request) {
+  const char* meaningless = request.n != 1                    ? "n"
+                            : !request.constraints.empty()    ? "a constraint"
+                            : !request.allowed_tokens.empty() ? "allowed_tokens"
+                            : !request.bad_words.empty()      ? "bad_words"
+                            : request.min_tokens != 0         ? "min_tokens"
+                            : request.prompt_logprobs != -1   ? "prompt_logprobs"
+                            : !request.stop_tokens.empty()    ? "stop_tokens"
+                                                              : nullptr;
+  if (meaningless == nullptr) return {};
+  return invalid_argument(std::string("a request for an embedding makes no output: ") + meaningless +
+                          " means nothing there");
+}
+
 }  // namespace
 
 uint64_t sequence_seed(uint64_t seed, uint32_t index) {
@@ -33,22 +48,34 @@ Status Scheduler::Impl::validate(const Request& request) const {
     return invalid_argument("n is " + std::to_string(request.n) + "; it must be from 1 to " +
                             std::to_string(kMaxSequences));
   }
-  if (request.max_tokens == 0) return invalid_argument("max_tokens is 0; it must be at least 1");
+  const bool pools = request.pooling != Pooling::kNone;
+  if (request.max_tokens == 0 && !pools) return invalid_argument("max_tokens is 0; it must be at least 1");
   for (const auto& constraint : request.constraints) CHECK(constraint != nullptr, "no constraint is an empty list");
   if (!request.constraints.empty() && request.constraints.size() != request.n) {
     return invalid_argument(std::to_string(request.constraints.size()) + " constraints were given for " +
                             std::to_string(request.n) + " sequences");
   }
-  if (prompt + 1 > context_max_) {
-    return invalid_argument("the prompt has " + std::to_string(prompt) +
-                            " tokens; with one token of output it exceeds " + "the context of " +
-                            std::to_string(context_max_) + " tokens; shorten the prompt");
+  if (Status status = pools ? validate_pooling(request) : validate_rules(request, vocab_size_); !status.ok()) {
+    return status;
   }
-  if (prompt + 1 > length_max_) {
-    return invalid_argument("the prompt has " + std::to_string(prompt) +
-                            " tokens; with one token of output it exceeds " + "the KV cache of " +
-                            std::to_string(length_max_) + " tokens; shorten the prompt, or give the " +
-                            "server more KV memory");
+  if (request.prompt_logprobs < -1 || request.prompt_logprobs > kMaxPromptLogprobs) {
+    return invalid_argument("prompt_logprobs is " + std::to_string(request.prompt_logprobs) +
+                            "; it must be from 0 to " + std::to_string(kMaxPromptLogprobs) + ", or -1 for none");
+  }
+  if (request.prompt_logprobs >= 0 && !scores_targets_) {
+    return unsupported("this server's backend cannot compute the log-probabilities of a prompt");
+  }
+  if (pools && embedding_size_ == 0) return unsupported("this server's backend cannot compute embeddings");
+
+  const size_t needed = pools ? prompt : prompt + 1;
+  const std::string length = "the prompt has " + std::to_string(prompt) +
+                             (pools ? " tokens; it exceeds " : " tokens; with one token of output it exceeds ");
+  if (needed > context_max_) {
+    return invalid_argument(length + "the context of " + std::to_string(context_max_) + " tokens; shorten the prompt");
+  }
+  if (needed > length_max_) {
+    return invalid_argument(length + "the KV cache of " + std::to_string(length_max_) +
+                            " tokens; shorten the prompt, or give the server more KV memory");
   }
   return {};
 }
@@ -73,7 +100,8 @@ Status Scheduler::Impl::submit(Request&& request, TimeNs now) {
   LiveRequest& live = *owned;
   live.request = std::move(request);
   live.arrival = ++arrivals_;
-  live.output_max = std::min(live.request.max_tokens, length_max_ - live.prompt_count());
+  live.output_max = live.pools() ? 1 : std::min(live.request.max_tokens, length_max_ - live.prompt_count());
+  live.rules = TokenRules(live.request, vocab_size_);
   live.unfinished = live.request.n;
   live.summary.submitted = now;
   live.summary.sequences = live.request.n;

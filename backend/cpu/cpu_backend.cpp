@@ -1,6 +1,7 @@
 #include "backend/cpu/cpu_backend.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -8,6 +9,9 @@
 
 namespace twostroke {
 namespace {
+
+// Prompt tokens whose logits are made at once: 64 of 128,000 numbers are 32 MiB.
+constexpr size_t kTailSliceMax = 64;
 
 Status check_range(const char* name, int64_t value, int64_t least, int64_t most) {
   if (value >= least && value <= most) return {};
@@ -98,9 +102,13 @@ Result<std::unique_ptr<CpuBackend>> CpuBackend::create(const CpuBackendOptions& 
   info.block_count = *blocks;
   info.step_tokens_max = options.step_tokens_max;
   info.step_rows_max = std::min(options.step_rows_max, options.step_tokens_max);
-  info.flops_per_token = 2 * backend->transformer_->weights().matrix_elements;
+  info.flops_per_token = 2 * backend->transformer_->weights().layer_elements;
+  info.output_flops = 2 * backend->transformer_->weights().output_elements;
   info.weight_bytes = backend->transformer_->weights().step_bytes;
   info.kv_bytes_per_token = static_cast<double>(kv_bytes(*config, options.kv_dtype, 1));
+  info.embedding_size = config->embedding_size;
+  info.scores_targets = true;
+  info.late_masks = true;
   return backend;
 }
 
@@ -115,28 +123,88 @@ Status CpuBackend::wait(StepResult& result) {
   CHECK(plan_ != nullptr, "no step is in flight");
   const StepPlan& plan = *std::exchange(plan_, nullptr);
   if (Status s = device_.wait(); !s.ok()) return s;
+  result.rows.resize(plan.rows.size());
+  for (RowResult& row : result.rows) row.reset();
   sample_rows(plan, result);
-  return {};
+  if (Status s = score_targets(plan, result); !s.ok()) return s;
+  return pool_rows(plan, result);
 }
 
 void CpuBackend::sample_rows(const StepPlan& plan, StepResult& result) {
-  result.rows.resize(plan.rows.size());
   sampling_rows_.clear();
   for (size_t i = 0; i < plan.rows.size(); ++i) {
-    if (plan.rows[i].samples) {
-      sampling_rows_.push_back(i);
-    } else {
-      result.rows[i].status = RowStatus::kOk;
-      result.rows[i].token = -1;
-      result.rows[i].logprob = 0;
-      result.rows[i].top.clear();
-    }
+    if (plan.rows[i].samples) sampling_rows_.push_back(i);
   }
   device_.pool().run(static_cast<int64_t>(sampling_rows_.size()), [&](int64_t task, int thread) {
     const size_t row = sampling_rows_[static_cast<size_t>(task)];
     samplers_[static_cast<size_t>(thread)].sample(plan.rows[row], transformer_->logits(static_cast<size_t>(task)),
                                                   result.rows[row]);
   });
+}
+
+// Leaves tail_[begin, end) in slice_, as many as a slice may have; returns the end.
+size_t CpuBackend::next_slice(size_t begin, const StepPlan& plan) {
+  slice_.clear();
+  const size_t end = std::min(tail_.size(), begin + std::min(transformer_->tail_tokens_max(), kTailSliceMax));
+  for (size_t i = begin; i < end; ++i) {
+    slice_.push_back(static_cast<int32_t>(plan.rows[tail_[i].row].token_begin + tail_[i].index));
+  }
+  return end;
+}
+
+Status CpuBackend::score_targets(const StepPlan& plan, StepResult& result) {
+  tail_.clear();
+  for (size_t i = 0; i < plan.rows.size(); ++i) {
+    result.rows[i].targets.resize(plan.rows[i].targets.size());
+    for (uint32_t k = 0; k < plan.rows[i].targets.size(); ++k) tail_.push_back({i, k});
+  }
+  const auto vocab = static_cast<size_t>(info_.vocab_size);
+  for (size_t begin = 0, end = 0; begin < tail_.size(); begin = end) {
+    end = next_slice(begin, plan);
+    numbers_.resize(std::max(numbers_.size(), slice_.size() * vocab));
+    transformer_->enqueue_logits(slice_, std::span(numbers_).first(slice_.size() * vocab));
+    if (Status s = device_.wait(); !s.ok()) return s;
+    unusable_.assign(slice_.size(), 0);
+    device_.pool().run(static_cast<int64_t>(slice_.size()), [&](int64_t task, int thread) {
+      const auto i = static_cast<size_t>(task);
+      const auto [row, index] = tail_[begin + i];
+      const bool usable = samplers_[static_cast<size_t>(thread)].score(
+          std::span(numbers_).subspan(i * vocab, vocab), plan.rows[row].targets[index], plan.rows[row].target_logprobs,
+          result.rows[row].targets[index]);
+      unusable_[i] = usable ? 0 : 1;
+    });
+    for (size_t i = 0; i < slice_.size(); ++i) {
+      if (unusable_[i] != 0) result.rows[tail_[begin + i].row].status = RowStatus::kNotFinite;
+    }
+  }
+  return {};
+}
+
+// Sums are made in order of position, in double: no thread and no slice shows in them.
+Status CpuBackend::pool_rows(const StepPlan& plan, StepResult& result) {
+  const auto size = static_cast<size_t>(info_.embedding_size);
+  for (size_t r = 0; r < plan.rows.size(); ++r) {
+    const Row& row = plan.rows[r];
+    if (row.pooling == Pooling::kNone) continue;
+    tail_.clear();
+    for (uint32_t k = row.pooling == Pooling::kLast ? row.token_count - 1 : 0; k < row.token_count; ++k) {
+      tail_.push_back({r, k});
+    }
+    sums_.assign(size, 0);
+    for (size_t begin = 0, end = 0; begin < tail_.size(); begin = end) {
+      end = next_slice(begin, plan);
+      numbers_.resize(std::max(numbers_.size(), slice_.size() * size));
+      transformer_->enqueue_states(slice_, std::span(numbers_).first(slice_.size() * size));
+      if (Status s = device_.wait(); !s.ok()) return s;
+      for (size_t i = 0; i < slice_.size() * size; ++i) sums_[i % size] += static_cast<double>(numbers_[i]);
+    }
+    RowResult& out = result.rows[r];
+    for (const double sum : sums_) {
+      out.hidden.push_back(static_cast<float>(sum));
+      if (!std::isfinite(out.hidden.back())) out.status = RowStatus::kNotFinite;
+    }
+  }
+  return {};
 }
 
 }  // namespace twostroke

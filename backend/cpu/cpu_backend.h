@@ -4,7 +4,8 @@
 // share a step's rows. submit() enqueues the step, which on this device runs it; wait() samples.
 //
 // Figures of info(), for phase accounting:
-//   flops_per_token     2 * elements of all matrices of the layers and of the output, which only sampled tokens reach
+//   flops_per_token     2 * elements of all matrices of the layers
+//   output_flops        2 * elements of the output matrix, which only tokens with logits reach
 //   weight_bytes        the same matrices as they lie in memory
 //   kv_bytes_per_token  2 * layers * G * S * bytes of a number
 //
@@ -52,6 +53,8 @@ class CpuBackend final : public Backend {
  private:
   explicit CpuBackend(int threads) : device_(threads) {}
   void sample_rows(const StepPlan& plan, StepResult& result);
+  Status score_targets(const StepPlan& plan, StepResult& result);
+  Status pool_rows(const StepPlan& plan, StepResult& result);
 
   BackendInfo info_;
   CpuDevice device_;
@@ -59,7 +62,19 @@ class CpuBackend final : public Backend {
   std::unique_ptr<Transformer> transformer_;
   std::vector<Sampler> samplers_;      // [threads]
   std::vector<size_t> sampling_rows_;  // indices of the plan's rows that sample
-  const StepPlan* plan_ = nullptr;     // the step in flight
+
+  // A token of a row behind which something beside a sample is wanted.
+  struct TailToken {
+    size_t row;
+    uint32_t index;  // in the row
+  };
+  size_t next_slice(size_t begin, const StepPlan& plan);
+  std::vector<TailToken> tail_;
+  std::vector<int32_t> slice_;      // of tail_: indices into the plan's tokens
+  std::vector<float> numbers_;      // [slice, V] logits or [slice, D] states; taken with the first that are wanted
+  std::vector<uint8_t> unusable_;   // [slice]: its logits are not finite
+  std::vector<double> sums_;        // [D]
+  const StepPlan* plan_ = nullptr;  // the step in flight
 };
 
 }  // namespace twostroke

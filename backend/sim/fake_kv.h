@@ -54,6 +54,11 @@ class FakeKv {
   // (check_plan). Faults go to `faults`; the row then goes on with what the cache holds, as a real backend would.
   void execute(const StepPlan& plan, FaultLog& faults, std::vector<uint64_t>& values);
 
+  // The value behind the row's token at `index`, after execute().
+  uint64_t value_behind(const StepPlan& plan, const Row& row, uint32_t index) {
+    return slot(plan, row, uint64_t{row.position} + index).value;
+  }
+
   // Leaves garbage in all slots that the row was to write.
   void spoil(const StepPlan& plan, const Row& row);
   // The same for all rows and the targets of copies: nothing may be relied upon after a lost step.

@@ -123,18 +123,32 @@ void FakeModel::report(uint64_t chain, TokenId token, const SamplingParams& samp
   CHECK(token >= 0 && static_cast<uint32_t>(token) < vocab_size_, "a token outside the vocabulary");
   result.token = token;
   if (sampling.logprobs < 0) return;
+  TokenScore own;
+  score(chain, token, static_cast<uint32_t>(sampling.logprobs), own);
+  result.logprob = own.logprob;
+  result.rank = own.rank;
+  result.top = std::move(own.top);
+}
+
+void FakeModel::score(uint64_t chain, TokenId token, uint32_t top_count, TokenScore& score) {
   rank(chain);
   double mass = (vocab_size_ - static_cast<double>(ranked_.size())) * std::exp(kTailLogit);
   for (size_t k = 0; k < ranked_.size(); ++k) mass += std::exp(ranked_logit(k));
   const double log_mass = std::log(mass);
-  result.logprob = static_cast<float>(own_logit(token) - log_mass);
-  const size_t count = std::min(static_cast<size_t>(sampling.logprobs), static_cast<size_t>(vocab_size_));
+  score.logprob = static_cast<float>(own_logit(token) - log_mass);
+  score.rank = 1 + static_cast<uint32_t>(std::ranges::find(ranked_, token) - ranked_.begin());
+  score.top.clear();
+  const size_t count = std::min(top_count, vocab_size_);
   for (size_t k = 0; k < std::min(count, ranked_.size()); ++k) {
-    result.top.push_back({ranked_[k], static_cast<float>(ranked_logit(k) - log_mass)});
+    score.top.push_back({ranked_[k], static_cast<float>(ranked_logit(k) - log_mass)});
   }
-  for (TokenId tail = 0; result.top.size() < count; ++tail) {  // all alike: in order of id
-    if (own_logit(tail) == kTailLogit) result.top.push_back({tail, static_cast<float>(kTailLogit - log_mass)});
+  for (TokenId tail = 0; score.top.size() < count; ++tail) {  // all alike: in order of id
+    if (own_logit(tail) == kTailLogit) score.top.push_back({tail, static_cast<float>(kTailLogit - log_mass)});
   }
+}
+
+void FakeModel::add_state(uint64_t chain, std::span<double> sum) {
+  for (size_t i = 0; i < sum.size(); ++i) sum[i] += 2 * sim::unit(sim::mix(sim::scramble(chain), i)) - 1;
 }
 
 }  // namespace twostroke

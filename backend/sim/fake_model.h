@@ -27,6 +27,10 @@ class FakeModel {
   void sample(uint64_t chain, const Row& row, RowResult& result);
   // The same, with the choice made already: its log-probability and the most probable tokens. `token` is in range.
   void report(uint64_t chain, TokenId token, const SamplingParams& sampling, RowResult& result);
+  // How probable `token`, in range, is behind `chain`, with the `top_count` most probable tokens.
+  void score(uint64_t chain, TokenId token, uint32_t top_count, TokenScore& score);
+  // Adds the hidden state behind `chain` to `sum`: numbers in [-1, 1), as many as there is room for.
+  static void add_state(uint64_t chain, std::span<double> sum);
 
  private:
   struct Candidate {

@@ -28,6 +28,7 @@ StepWork StepWork::of(const StepPlan& plan) {
   work.block_copies = plan.copies.size();
   for (const Row& row : plan.rows) {
     const uint64_t count = row.token_count;
+    work.logit_tokens += row.targets.size() + (row.samples ? 1 : 0);
     work.context += row.position + count;
     work.attended_positions += count * row.position + count * (count + 1) / 2;
   }
@@ -36,6 +37,7 @@ StepWork StepWork::of(const StepPlan& plan) {
 
 StepCost step_cost(const SimMachine& machine, const BackendInfo& info, const StepWork& work) {
   const double flops = static_cast<double>(work.tokens) * info.flops_per_token +
+                       static_cast<double>(work.logit_tokens) * info.output_flops +
                        static_cast<double>(work.attended_positions) * machine.attention_flops_per_position;
   const double kv_tokens =
       static_cast<double>(work.context + work.tokens) + 2.0 * info.block_size * static_cast<double>(work.block_copies);

@@ -4,7 +4,8 @@
 // For a step of T tokens, whose row i covers c_i positions when it is done (its context), and whose tokens attend to A
 // positions in all (a token at position p attends to p + 1):
 //
-//   flops   = T * flops_per_token + A * attention_flops_per_position
+//   flops   = T * flops_per_token + L * output_flops + A * attention_flops_per_position
+//             where L of the tokens need logits: those that are sampled, and prompt tokens that are scored
 //   bytes   = weight_bytes + kv_bytes_per_token * (sum of c_i + T)       weights once; KV read once per row, and
 //   written
 //           + kv_bytes_per_token * block_size * 2 * block copies         a copied block is read and written
@@ -41,6 +42,7 @@ struct SimMachine {
 // What a step does, in the roofline's terms.
 struct StepWork {
   uint64_t tokens = 0;              // T
+  uint64_t logit_tokens = 0;        // L
   uint64_t context = 0;             // sum of c_i
   uint64_t attended_positions = 0;  // A
   uint64_t block_copies = 0;
@@ -54,7 +56,7 @@ struct StepCost {
   TimeNs total_ns = 0;  // overhead and the greater of both
 };
 
-// `info` gives the model's flops_per_token, weight_bytes, kv_bytes_per_token and block_size.
+// `info` gives the model's flops_per_token, output_flops, weight_bytes, kv_bytes_per_token and block_size.
 StepCost step_cost(const SimMachine& machine, const BackendInfo& info, const StepWork& work);
 
 }  // namespace twostroke

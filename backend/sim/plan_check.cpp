@@ -27,6 +27,21 @@ std::string check_sampling(const StepPlan& plan, const Row& row, const BackendIn
   return {};
 }
 
+// Targets are the tokens that follow, as far as the row can tell.
+std::string check_prompt_work(const StepPlan& plan, const Row& row, const BackendInfo& info) {
+  if (row.targets.size() > row.token_count) return "has more targets than tokens";
+  if (!row.targets.empty() && !info.scores_targets) return "has targets, which the backend cannot score";
+  for (size_t i = 0; i < row.targets.size(); ++i) {
+    if (!is_token(row.targets[i], info)) return "has a target outside the vocabulary";
+    if (i + 1 < row.token_count && row.targets[i] != plan.tokens[row.token_begin + i + 1]) {
+      return "has a target that is not its next token";
+    }
+  }
+  if (row.pooling == Pooling::kNone) return {};
+  if (info.embedding_size == 0) return "pools, which the backend cannot";
+  return row.samples ? "pools and samples" : std::string();
+}
+
 std::string check_row(const StepPlan& plan, const Row& row, const BackendInfo& info) {
   if (row.token_count == 0) return "has no tokens";
   if (!within(row.token_begin, row.token_count, plan.tokens.size())) return "its tokens are outside the plan's";
@@ -40,6 +55,7 @@ std::string check_row(const StepPlan& plan, const Row& row, const BackendInfo& i
   for (uint32_t i = 0; i < row.token_count; ++i) {
     if (!is_token(plan.tokens[row.token_begin + i], info)) return "has a token outside the vocabulary";
   }
+  if (std::string fault = check_prompt_work(plan, row, info); !fault.empty()) return fault;
   return row.samples ? check_sampling(plan, row, info) : std::string();
 }
 

@@ -32,12 +32,13 @@ Status validate_info(const BackendInfo& info) {
   if (int64_t{info.block_count} * info.block_size > kPositionsMax) {
     return invalid_argument("sim backend: block_count * block_size must be at most " + std::to_string(kPositionsMax));
   }
-  for (const double cost : {info.flops_per_token, info.weight_bytes, info.kv_bytes_per_token}) {
-    if (!(cost >= 0))
+  for (const double cost : {info.flops_per_token, info.output_flops, info.weight_bytes, info.kv_bytes_per_token}) {
+    if (!(cost >= 0)) {
       return invalid_argument(
-          "sim backend: flops_per_token, weight_bytes and kv_bytes_per_token must "
-          "be 0 or more");
+          "sim backend: flops_per_token, output_flops, weight_bytes and kv_bytes_per_token must be 0 or more");
+    }
   }
+  if (info.embedding_size < 0) return invalid_argument("sim backend: embedding_size must be 0 or more");
   return {};
 }
 
@@ -55,6 +56,9 @@ BackendInfo SimOptions::default_info() {
   info.flops_per_token = 2e8;
   info.weight_bytes = 1e8;
   info.kv_bytes_per_token = 2e4;
+  info.embedding_size = 16;
+  info.scores_targets = true;
+  info.late_masks = true;
   return info;
 }
 
@@ -71,6 +75,8 @@ struct SimBackend::Impl {
   Status let_time_pass();
   void execute(StepResult& result);
   void sample(const Row& row, uint64_t chain, RowResult& result);
+  void score(const Row& row, RowResult& result);
+  void pool(const Row& row, RowResult& result);
 
   const SimOptions options;
 
@@ -133,6 +139,21 @@ void SimBackend::Impl::sample(const Row& row, uint64_t chain, RowResult& result)
   }
 }
 
+void SimBackend::Impl::score(const Row& row, RowResult& result) {
+  result.targets.resize(row.targets.size());
+  for (uint32_t i = 0; i < row.targets.size(); ++i) {
+    model.score(kv.value_behind(*plan, row, i), row.targets[i], row.target_logprobs, result.targets[i]);
+  }
+}
+
+void SimBackend::Impl::pool(const Row& row, RowResult& result) {
+  std::vector<double> sum(static_cast<size_t>(options.info.embedding_size));
+  for (uint32_t i = row.pooling == Pooling::kMean ? 0 : row.token_count - 1; i < row.token_count; ++i) {
+    FakeModel::add_state(kv.value_behind(*plan, row, i), sum);
+  }
+  for (const double number : sum) result.hidden.push_back(static_cast<float>(number));
+}
+
 void SimBackend::Impl::execute(StepResult& result) {
   {
     const std::lock_guard lock(mutex);
@@ -144,16 +165,16 @@ void SimBackend::Impl::execute(StepResult& result) {
   for (size_t i = 0; i < plan->rows.size(); ++i) {
     const Row& row = plan->rows[i];
     RowResult& out = result.rows[i];
-    out.status = RowStatus::kOk;
-    out.token = -1;
-    out.logprob = 0;
-    out.top.clear();
-    if (!row.samples) continue;
+    out.reset();
+    const bool pools = row.pooling != Pooling::kNone;
+    if (!row.samples && row.targets.empty() && !pools) continue;
     if (not_finite && (fault->rows.empty() || std::ranges::count(fault->rows, i) > 0)) {
       out.status = RowStatus::kNotFinite;
       kv.spoil(*plan, row);  // what makes logits NaN is in keys and values too
     } else {
-      sample(row, chains[i], out);
+      score(row, out);
+      if (pools) pool(row, out);
+      if (row.samples) sample(row, chains[i], out);
     }
   }
 }

@@ -37,7 +37,7 @@ struct SimFault {
   enum class Kind : uint8_t {
     kSubmitError,  // submit() returns `error`
     kWaitError,    // wait() returns `error`
-    kNotFinite,    // sampling rows get RowStatus::kNotFinite: those in `rows`, or all when it is empty
+    kNotFinite,    // rows that give numbers get RowStatus::kNotFinite: those in `rows`, or all when it is empty
     kSlow,         // the step costs slow_ns more
     kHang,         // wait() blocks until release(), then goes on as usual
   };
@@ -70,7 +70,7 @@ struct SimOptions {
   std::map<uint64_t, SimFault> step_faults;
   std::function<std::optional<SimFault>(const StepPlan&)> fault;
 
-  // A small model's numbers: 1,000 tokens, 64 blocks of 16 positions, a context of 1,024.
+  // A small model's numbers: 1,000 tokens, 64 blocks of 16 positions, a context of 1,024, states of 16 numbers.
   static BackendInfo default_info();
 };
 

@@ -100,6 +100,8 @@ void Generation::take(Event& event, Batch& batch) {
   CHECK(found != parts_.end(), "an event of a request that is not this client's");
   const uint32_t index = static_cast<uint32_t>(found - parts_.begin()) * options_.n + event.sequence;
   switch (event.kind) {
+    case Event::Kind::kPrompt:
+      break;  // no endpoint asks for one yet
     case Event::Kind::kToken:
       take_token(event, index, batch);
       break;

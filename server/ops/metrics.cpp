@@ -217,6 +217,8 @@ void Metrics::observe(const StepOutput& output) {
   impl_->observe_gauges(output.gauges);
   for (const Event& event : output.events) {
     switch (event.kind) {
+      case Event::Kind::kPrompt:
+        break;
       case Event::Kind::kToken:
         if (event.gap_ns >= 0) impl_->inter_token_seconds.Observe(to_seconds(event.gap_ns));
         break;

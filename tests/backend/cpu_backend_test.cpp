@@ -60,9 +60,13 @@ TEST(CpuBackendCreate, DescribesTheModelAndItsCosts) {
   EXPECT_EQ(info.step_tokens_max, 128);
   EXPECT_EQ(info.step_rows_max, 8);
   // Two layers of q 64x64, k and v 64x32, o 64x64, gate, up and down 64x96; the output 64x64.
-  const double elements = 2 * (64 * 64 + 2 * 64 * 32 + 64 * 64 + 3 * 64 * 96) + 64 * 64;
+  const double elements = 2 * (64 * 64 + 2 * 64 * 32 + 64 * 64 + 3 * 64 * 96);
   EXPECT_EQ(info.flops_per_token, 2 * elements);
-  EXPECT_GE(info.weight_bytes, 4 * elements);
+  EXPECT_EQ(info.output_flops, 2 * 64 * 64);
+  EXPECT_GE(info.weight_bytes, 4 * (elements + 64 * 64));
+  EXPECT_EQ(info.embedding_size, 64);
+  EXPECT_TRUE(info.scores_targets);
+  EXPECT_TRUE(info.late_masks);
   EXPECT_EQ(info.kv_bytes_per_token, 2 * 2 * 2 * 16 * 2);  // layers, K and V, kv heads, head size, bytes
 }
 

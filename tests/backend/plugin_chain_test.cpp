@@ -52,6 +52,56 @@ TEST(ChainPlugin, TellsItsNumbers) {
   EXPECT_EQ(info.step_tokens_max, 99);
   EXPECT_EQ(info.step_rows_max, 3);
   EXPECT_EQ(info.kv_bytes_per_token, 8);
+  EXPECT_EQ(info.embedding_size, 8);
+  EXPECT_TRUE(info.scores_targets);
+  EXPECT_TRUE(info.late_masks);
+}
+
+TEST(ChainPlugin, ScoresAPromptsTokensAsItWouldSampleThem) {
+  const auto backend = load();
+  const std::vector<TokenId> prompt = {9, 8, 7, 6, 5, 4};
+  const std::vector<TokenId> targets(prompt.begin() + 1, prompt.end());
+  const SamplingParams plain = greedy(4);
+  TestStep step(1);
+  step.add({1, 2}, 0, {5}, &plain);
+  Row& row = step.add(prompt, 0, {0, 1}, nullptr);
+  row.targets = targets;
+  row.target_logprobs = 4;
+  StepResult result;
+  ASSERT_TRUE(run_step(*backend, step, result).ok());
+  const std::vector<TokenScore> scores = result.rows[1].targets;
+  ASSERT_EQ(scores.size(), 5U);
+  for (size_t i = 0; i < scores.size(); ++i) {
+    // Forced by a bias, the same token is sampled behind the same beginning.
+    SamplingParams forced = greedy(4);
+    forced.logit_bias = {{targets[i], 1000.0F}};
+    const std::vector<TokenId> begin(prompt.begin(), prompt.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+    const RowResult sampled = sample(*backend, forced, {}, begin, 1);
+    EXPECT_EQ(sampled.token, targets[i]);
+    EXPECT_EQ(scores[i], (TokenScore{sampled.logprob, sampled.rank, sampled.top}));
+  }
+}
+
+TEST(ChainPlugin, SumsStatesOverChunks) {
+  const auto backend = load();
+  const std::vector<TokenId> prompt = {9, 8, 7, 6, 5, 4};
+  const auto pool = [&](uint32_t begin, uint32_t end, Pooling pooling) {
+    TestStep step(1);
+    step.add({prompt.begin(), prompt.begin() + end}, begin, {0, 1}, nullptr).pooling = pooling;
+    StepResult result;
+    EXPECT_TRUE(run_step(*backend, step, result).ok());
+    return result.rows.at(0).hidden;
+  };
+  const std::vector<float> whole = pool(0, 6, Pooling::kMean);
+  const std::vector<float> first = pool(0, 4, Pooling::kMean);
+  const std::vector<float> second = pool(4, 6, Pooling::kMean);
+  const std::vector<float> last = pool(5, 6, Pooling::kLast);
+  ASSERT_EQ(whole.size(), 8U);
+  for (size_t i = 0; i < 8; ++i) {
+    EXPECT_NEAR(whole[i], first[i] + second[i], 1e-6);
+    EXPECT_NE(last[i], whole[i]);
+  }
+  EXPECT_EQ(last, pool(5, 6, Pooling::kMean)) << "of one token, the sum is its state";
 }
 
 TEST(ChainPlugin, RefusesOptionsThatItCannotMeet) {

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <list>
 #include <random>
 
 #include "backend/plugin_backend.h"
@@ -61,6 +62,9 @@ TEST(PluginExport, GivesTheSameNumbersAndResultsAsTheBackendItself) {
   EXPECT_EQ(info.flops_per_token, expected_info.flops_per_token);
   EXPECT_EQ(info.weight_bytes, expected_info.weight_bytes);
   EXPECT_EQ(info.kv_bytes_per_token, expected_info.kv_bytes_per_token);
+  EXPECT_EQ(info.embedding_size, expected_info.embedding_size);
+  EXPECT_EQ(info.scores_targets, expected_info.scores_targets);
+  EXPECT_EQ(info.late_masks, expected_info.late_masks);
 
   std::mt19937 random(1);
   StepResult result, expected;
@@ -68,6 +72,7 @@ TEST(PluginExport, GivesTheSameNumbersAndResultsAsTheBackendItself) {
     std::vector<SamplingParams> samplings(1 + random() % 8);
     const std::vector<uint32_t> mask(32, 0x00f00f00);
     TestStep step(number);
+    std::list<std::vector<TokenId>> targets;
     step.plan().copies = {{62, 63}, {61, 62}};
     for (uint32_t i = 0; i < samplings.size(); ++i) {
       samplings[i] = random_sampling(random);
@@ -76,6 +81,13 @@ TEST(PluginExport, GivesTheSameNumbersAndResultsAsTheBackendItself) {
       Row& row = step.add(random_tokens(random, length), 0, {3 * i, 3 * i + 1, 3 * i + 2},
                           samples ? &samplings[i] : nullptr, 1 + static_cast<uint32_t>(random() % length));
       if (samples && random() % 3 == 0) row.mask = mask;
+      if (random() % 3 == 0) {
+        row.targets = std::span(step.plan().tokens).subspan(row.token_begin + 1);
+        targets.emplace_back(row.targets.begin(), row.targets.end());
+        row.targets = targets.back();
+        row.target_logprobs = static_cast<uint32_t>(random() % 5);
+      }
+      if (!samples && random() % 2 == 0) row.pooling = random() % 2 == 0 ? Pooling::kMean : Pooling::kLast;
     }
     ASSERT_TRUE(run_step(**direct, step, expected).ok());
     ASSERT_TRUE(run_step(**loaded, step, result).ok());
@@ -85,6 +97,9 @@ TEST(PluginExport, GivesTheSameNumbersAndResultsAsTheBackendItself) {
       EXPECT_EQ(result.rows[i].token, expected.rows[i].token);
       EXPECT_EQ(result.rows[i].logprob, expected.rows[i].logprob);
       EXPECT_EQ(result.rows[i].top, expected.rows[i].top);
+      EXPECT_EQ(result.rows[i].rank, expected.rows[i].rank);
+      EXPECT_EQ(result.rows[i].targets, expected.rows[i].targets);
+      EXPECT_EQ(result.rows[i].hidden, expected.rows[i].hidden);
     }
   }
 }

@@ -78,6 +78,8 @@ TEST(LoadPlugin, RefusesImpossibleNumbersByName) {
   refused("zero_rows", "info.step_rows_max is 0");
   refused("huge_context", "info.context_max is 4294967295");
   refused("nan_cost", "must be finite");
+  refused("nan_output_cost", "must be finite");
+  refused("huge_embedding", "info.embedding_size is 4294967295; it must be at most");
   PluginOptions options;
   options.context_max = 100;
   expect_error(load_plugin(plugin("broken_plugin"), options).status(), StatusCode::kInternal,
@@ -117,8 +119,79 @@ INSTANTIATE_TEST_SUITE_P(
                     std::pair{"many_top", "has 4294967295 top tokens where 3 were asked for"},
                     std::pair{"null_top", "top tokens are null"}, std::pair{"bad_top_token", "a top token is outside"},
                     std::pair{"bad_top_logprob", "a top token's log-probability"},
+                    std::pair{"huge_rank", "row 1: its rank is greater than the vocabulary"},
                     std::pair{"unknown_code", "(unknown code 77)"}),
     [](const auto& test) { return std::string(test.param.first); });
+
+class PluginPromptWork : public testing::TestWithParam<std::pair<const char*, const char*>> {};
+
+// One row with targets, one that pools.
+TestStep prompt_step(std::span<const TokenId> targets) {
+  TestStep step(1);
+  Row& scored = step.add({1, 2, 3}, 0, {0}, nullptr);
+  scored.targets = targets;
+  scored.target_logprobs = 1;
+  step.add({1, 2}, 0, {1}, nullptr).pooling = Pooling::kMean;
+  return step;
+}
+
+TEST_P(PluginPromptWork, ThatIsImpossibleLosesTheStep) {
+  const auto& [fault, text] = GetParam();
+  PluginOptions options;
+  options.plugin_args = fault;
+  auto backend = load_plugin(plugin("broken_plugin"), options);
+  ASSERT_TRUE(backend.ok()) << backend.status().message();
+  const std::vector<TokenId> targets = {2, 3};
+  TestStep step = prompt_step(targets);
+  StepResult result;
+  expect_error(run_step(**backend, step, result), StatusCode::kInternal, text);
+}
+
+INSTANTIATE_TEST_SUITE_P(LoadPlugin, PluginPromptWork,
+                         testing::Values(std::pair{"few_targets", "row 0: it has 1 targets, not 2"},
+                                         std::pair{"null_targets", "row 0: its targets are null"},
+                                         std::pair{"nan_target", "row 0: a target's log-probability is not finite"},
+                                         std::pair{"huge_target_rank", "row 0: a target's rank is greater"},
+                                         std::pair{"many_target_top", "has 4294967295 top tokens where 1 were asked"},
+                                         std::pair{"null_target_top", "row 0: its top tokens are null"},
+                                         std::pair{"null_hidden", "row 1: its hidden state is null"},
+                                         std::pair{"nan_hidden", "row 1: its hidden state is not finite"}),
+                         [](const auto& test) { return std::string(test.param.first); });
+
+TEST(LoadPlugin, ReadsPromptWorkWhereThereIsNoFault) {
+  auto backend = load_plugin(plugin("broken_plugin"), {});
+  ASSERT_TRUE(backend.ok()) << backend.status().message();
+  EXPECT_TRUE((*backend)->info().scores_targets);
+  EXPECT_FALSE((*backend)->info().late_masks);
+  EXPECT_EQ((*backend)->info().embedding_size, 2);
+  EXPECT_EQ((*backend)->info().output_flops, 5);
+  const std::vector<TokenId> targets = {2, 3};
+  TestStep step = prompt_step(targets);
+  StepResult result;
+  ASSERT_TRUE(run_step(**backend, step, result).ok());
+  EXPECT_THAT(result.rows[0].targets, testing::ElementsAre(TokenScore{-2, 3, {{0, -1}}}, TokenScore{-2, 3, {{0, -1}}}));
+  EXPECT_TRUE(result.rows[0].hidden.empty());
+  EXPECT_THAT(result.rows[1].hidden, testing::ElementsAre(0.5F, -0.5F));
+}
+
+// Built before prompt log-probabilities, pooling and ranks were added: its structs are shorter.
+TEST(LoadPlugin, TakesAPluginOfTheFirstVersionForWhatItCanDo) {
+  PluginOptions options;
+  options.plugin_args = "first_version";
+  auto backend = load_plugin(plugin("broken_plugin"), options);
+  ASSERT_TRUE(backend.ok()) << backend.status().message();
+  EXPECT_FALSE((*backend)->info().scores_targets);
+  EXPECT_FALSE((*backend)->info().late_masks);
+  EXPECT_EQ((*backend)->info().embedding_size, 0);
+  EXPECT_EQ((*backend)->info().output_flops, 0);
+  SamplingParams sampling = greedy(3);
+  TestStep step(1);
+  step.add({1, 2}, 0, {0}, &sampling);
+  StepResult result;
+  ASSERT_TRUE(run_step(**backend, step, result).ok());
+  EXPECT_EQ(result.rows[0].token, 0);
+  EXPECT_EQ(result.rows[0].rank, 0U) << "not known";
+}
 
 TEST(LoadPlugin, AcceptsThePluginWhoseFaultsAreAllOff) {
   auto backend = load_plugin(plugin("broken_plugin"), {});
@@ -132,6 +205,7 @@ TEST(LoadPlugin, AcceptsThePluginWhoseFaultsAreAllOff) {
   ASSERT_TRUE(run_step(**backend, step, result).ok());
   EXPECT_EQ(result.rows[0].token, 0);
   EXPECT_EQ(result.rows[0].logprob, -1);
+  EXPECT_EQ(result.rows[0].rank, 1U);
   EXPECT_THAT(result.rows[0].top, testing::ElementsAre(TokenLogprob{0, -1}, TokenLogprob{1, -2}, TokenLogprob{2, -3}));
 }
 

@@ -27,11 +27,15 @@ TEST(PluginStep, CarriesEveryFieldOfAPlan) {
   const SamplingParams sampling = full_sampling();
   const SamplingParams plain;
   const std::vector<uint32_t> mask = {1, 2};
+  const std::vector<TokenId> targets = {11, 12};
   TestStep test(77);
   test.plan().copies = {{1, 2}, {3, 4}};
   test.add({10, 11, 12, 13}, 0, {5}, nullptr);
   test.add({20, 21, 22}, 2, {6, 7}, &plain, 1);
   test.add({30, 31}, 0, {8}, &sampling, 2).mask = mask;
+  test.plan().rows[0].targets = targets;
+  test.plan().rows[0].target_logprobs = 6;
+  test.plan().rows[0].pooling = Pooling::kLast;
   PluginStep converter;
   const twostroke_step& step = converter.convert(test.plan());
 
@@ -53,6 +57,10 @@ TEST(PluginStep, CarriesEveryFieldOfAPlan) {
   EXPECT_EQ(chunk.history, nullptr);
   EXPECT_EQ(chunk.mask, nullptr);
   EXPECT_EQ(chunk.token_count, 4U);
+  EXPECT_EQ(chunk.targets, targets.data());
+  EXPECT_EQ(chunk.target_count, 2U);
+  EXPECT_EQ(chunk.target_logprobs, 6U);
+  EXPECT_EQ(chunk.pooling, static_cast<uint32_t>(TWOSTROKE_POOLING_LAST));
 
   const twostroke_row& decode = step.rows[1];
   EXPECT_EQ(decode.struct_size, sizeof(twostroke_row));
@@ -68,6 +76,9 @@ TEST(PluginStep, CarriesEveryFieldOfAPlan) {
   EXPECT_EQ(decode.sampling->bias_count, 0U);
   EXPECT_EQ(decode.sampling->bias, nullptr);
   EXPECT_EQ(decode.sampling->logprobs, -1);
+  EXPECT_EQ(decode.targets, nullptr);
+  EXPECT_EQ(decode.target_count, 0U);
+  EXPECT_EQ(decode.pooling, static_cast<uint32_t>(TWOSTROKE_POOLING_NONE));
 
   const twostroke_row& last = step.rows[2];
   EXPECT_EQ(last.mask, mask.data());

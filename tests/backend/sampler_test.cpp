@@ -271,6 +271,44 @@ TEST(SamplerPenalties, ApplyRepetitionBeforeFrequencyAndPresenceAndBiasBeforeAll
   EXPECT_EQ(c.token({0, 8, 3.1f}), 2);
 }
 
+// The distribution that is drawn from, against the formulas of sampler.h taken literally.
+TEST(SamplerPenalties, DrawFromTheDistributionOfTheirFormulas) {
+  constexpr size_t kVocab = 12;
+  constexpr int kDraws = 20000;
+  const auto logits = some_logits(kVocab, 21, 4);
+  Case c;
+  c.sampling.repetition_penalty = 1.5f;
+  c.sampling.frequency_penalty = 0.3f;
+  c.sampling.presence_penalty = -0.4f;
+  c.sampling.temperature = 0.8f;
+  c.sampling.logit_bias = {{4, 1.25f}, {7, -2.0f}, {1, 0.5f}};
+  c.history = {0, 1, 2, 3, 3, 4, 5, 5, 5, 1};
+  c.prompt_count = 4;
+  const std::vector<float> bias = {0, 0.5f, 0, 0, 1.25f, 0, 0, -2, 0, 0, 0, 0};
+  const std::vector<int> in_output = {0, 1, 0, 1, 1, 3, 0, 0, 0, 0, 0, 0};
+  std::vector<float> adjusted(kVocab);
+  for (size_t t = 0; t < kVocab; ++t) {
+    float l = logits[t] + bias[t];
+    if (t <= 5) l = l > 0 ? l / 1.5f : l * 1.5f;
+    l -= 0.3f * static_cast<float>(in_output[t]) + (in_output[t] > 0 ? -0.4f : 0.0f);
+    adjusted[t] = l;
+  }
+  const std::vector<double> expected = softmax(adjusted, static_cast<double>(0.8f));
+  Sampler sampler(kVocab);
+  std::vector<double> observed(kVocab);
+  for (int i = 0; i < kDraws; ++i) {
+    c.sampling.seed = static_cast<uint64_t>(i);
+    ++observed[static_cast<size_t>(c.sample(sampler, logits).token)];
+  }
+  double statistic = 0;
+  for (size_t t = 0; t < kVocab; ++t) {
+    const double wanted = expected[t] * kDraws;
+    ASSERT_GE(wanted, 10) << "too rare for a cell: choose other logits";
+    statistic += (observed[t] - wanted) * (observed[t] - wanted) / wanted;
+  }
+  EXPECT_LT(statistic, 47) << "11 degrees of freedom: passed by chance about once in a million";
+}
+
 TEST(SamplerPenalties, LeaveNoTraceForTheNextCall) {
   Case penalised;
   penalised.sampling.temperature = 0;
@@ -446,6 +484,52 @@ TEST(SamplerLogprobs, AreThoseOfTheRawLogitsWhateverTheSettings) {
     EXPECT_EQ(result.top[i].token, static_cast<TokenId>(order[i]));
     EXPECT_NEAR(static_cast<double>(result.top[i].logprob), std::log(p[order[i]]), 1e-5);
   }
+}
+
+TEST(SamplerLogprobs, RankIsOneMoreThanHowManyAreMoreProbable) {
+  Case c;
+  c.sampling.temperature = 0;
+  c.sampling.logprobs = 0;
+  Sampler sampler(5);
+  const auto rank_of = [&](TokenId token) {
+    c.sampling.logit_bias = {{token, 100.0f}};
+    const RowResult result = c.sample(sampler, {1, 4, 2, 0, 2});
+    EXPECT_EQ(result.token, token);
+    return result.rank;
+  };
+  EXPECT_EQ(rank_of(1), 1u);
+  EXPECT_EQ(rank_of(2), 2u);
+  EXPECT_EQ(rank_of(4), 2u) << "equals share a rank";
+  EXPECT_EQ(rank_of(0), 4u);
+  EXPECT_EQ(rank_of(3), 5u);
+  c.sampling.logprobs = -1;
+  EXPECT_EQ(rank_of(3), 0u) << "not asked for";
+}
+
+TEST(SamplerScore, IsThatOfATokenChosenFromTheSameLogits) {
+  const auto logits = some_logits(500, 12);
+  const auto p = softmax(logits);
+  const auto order = order_of(p);
+  Sampler sampler(500);
+  for (const size_t place : {size_t{0}, size_t{1}, size_t{250}, size_t{499}}) {
+    TokenScore score;
+    ASSERT_TRUE(sampler.score(logits, static_cast<TokenId>(order[place]), 2, score));
+    EXPECT_NEAR(static_cast<double>(score.logprob), std::log(p[order[place]]), 1e-5);
+    EXPECT_EQ(score.rank, place + 1);
+    ASSERT_EQ(score.top.size(), 2u);
+    EXPECT_EQ(score.top[1].token, static_cast<TokenId>(order[1]));
+  }
+}
+
+TEST(SamplerScore, IsFiniteAlsoForWhatIsImpossibleAndRefusedForWhatIsNotFinite) {
+  Sampler sampler(3);
+  TokenScore score;
+  ASSERT_TRUE(sampler.score(std::vector<float>{1, -kInfinity, 2}, 1, 5, score));
+  EXPECT_EQ(score.logprob, std::numeric_limits<float>::lowest());
+  EXPECT_EQ(score.rank, 3u);
+  EXPECT_EQ(score.top.size(), 2u);
+  EXPECT_FALSE(sampler.score(std::vector<float>{1, kNan, 2}, 0, 0, score));
+  EXPECT_FALSE(sampler.score(std::vector<float>{1, kInfinity, 2}, 0, 0, score));
 }
 
 TEST(SamplerLogprobs, OrderTiesByIdAndStopAtTheVocabulary) {

@@ -46,6 +46,8 @@ class Collector {
   struct Record {
     std::map<uint32_t, std::vector<TokenId>> tokens;  // by sequence
     std::map<uint32_t, FinishReason> finished;        // by sequence
+    std::vector<TokenScore> prompt;
+    std::vector<float> embedding;
     uint32_t ends = 0;
     bool event_after_end = false;
     Outcome outcome = Outcome::kFinished;
@@ -98,6 +100,9 @@ class Collector {
       Record& record = records_[event.request];
       record.event_after_end = record.event_after_end || record.ends > 0;
       switch (event.kind) {
+        case Event::Kind::kPrompt:
+          record.prompt = event.prompt;
+          break;
         case Event::Kind::kToken:
           record.tokens[event.sequence].push_back(event.token);
           break;
@@ -110,6 +115,7 @@ class Collector {
           record.outcome = event.outcome;
           record.error = event.error;
           record.summary = event.summary;
+          record.embedding = event.embedding;
           break;
       }
     }

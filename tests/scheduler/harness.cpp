@@ -1,6 +1,7 @@
 #include "tests/scheduler/harness.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "backend/sim/fake_model.h"
 #include "tests/scheduler/scheduler_test_peer.h"
@@ -15,6 +16,7 @@ void add(StepCounts& total, const StepCounts& counts) {
   total.cached_tokens += counts.cached_tokens;
   total.recomputed_tokens += counts.recomputed_tokens;
   total.sampled_tokens += counts.sampled_tokens;
+  total.scored_tokens += counts.scored_tokens;
   total.preemptions += counts.preemptions;
   total.prefix_queries += counts.prefix_queries;
 }
@@ -55,26 +57,86 @@ Request make_request(RequestId id, std::vector<TokenId> prompt, uint32_t max_tok
   return request;
 }
 
-std::vector<TokenId> expected_output(const BackendInfo& info, const Request& request, uint32_t index) {
+namespace {
+
+bool may_come(const Request& request, const std::vector<TokenId>& tokens, TokenId token) {
+  const auto& allowed = request.allowed_tokens;
+  if (!allowed.empty() && std::ranges::find(allowed, token) == allowed.end()) return false;
+  std::vector<TokenId> longer = tokens;
+  longer.push_back(token);
+  return std::ranges::none_of(request.bad_words, [&](const std::vector<TokenId>& word) {
+    return word.size() <= longer.size() && std::equal(word.rbegin(), word.rend(), longer.rbegin());
+  });
+}
+
+// The tokens that may come, as a mask; all zero when none may.
+std::vector<uint32_t> literal_mask(const BackendInfo& info, const Request& request, const std::vector<TokenId>& tokens,
+                                   bool even) {
+  const size_t output_count = tokens.size() - request.prompt.size();
+  std::vector<TokenId> open;
+  std::vector<TokenId> stops;
+  for (TokenId token = 0; token < info.vocab_size; ++token) {
+    if ((even && token % 2 != 0) || !may_come(request, tokens, token)) continue;
+    const bool stop = std::ranges::find(request.stop_tokens, token) != request.stop_tokens.end();
+    (stop && output_count < request.min_tokens ? stops : open).push_back(token);
+  }
+  if (even && open.empty()) open = stops;
+  std::vector<uint32_t> mask((static_cast<size_t>(info.vocab_size) + 31) / 32);
+  for (const TokenId token : open) mask[static_cast<size_t>(token) / 32] |= 1U << (token % 32);
+  return mask;
+}
+
+}  // namespace
+
+ExpectedOutput expected_output(const BackendInfo& info, const Request& request, uint32_t index, bool even) {
+  ExpectedOutput expected;
+  if (request.pooling != Pooling::kNone) return expected;
   const auto length_max = static_cast<size_t>(std::min(info.context_max, info.block_count * info.block_size));
   SamplingParams sampling = request.sampling;
   sampling.seed = sequence_seed(sampling.seed, index);
   FakeModel model(info.vocab_size);
   std::vector<TokenId> tokens = request.prompt;
-  std::vector<TokenId> output;
+  std::vector<TokenId>& output = expected.tokens;
   while (output.size() < request.max_tokens && tokens.size() < length_max) {
+    const std::vector<uint32_t> mask = literal_mask(info, request, tokens, even);
+    expected.stuck = std::ranges::count(mask, 0U) == static_cast<std::ptrdiff_t>(mask.size());
+    if (expected.stuck) break;
     Row row;
     row.samples = true;
     row.sampling = &sampling;
     row.history = tokens;
     row.prompt_count = static_cast<uint32_t>(request.prompt.size());
+    row.mask = mask;
     RowResult result;
     model.sample(FakeKv::chain_value(tokens), row, result);
     output.push_back(result.token);
     tokens.push_back(result.token);
     if (std::ranges::binary_search(request.stop_tokens, result.token)) break;
   }
-  return output;
+  return expected;
+}
+
+std::vector<TokenScore> expected_prompt(const BackendInfo& info, const Request& request) {
+  FakeModel model(info.vocab_size);
+  std::vector<TokenScore> scores;
+  for (size_t i = 1; i < request.prompt.size(); ++i) {
+    model.score(FakeKv::chain_value(std::span(request.prompt).first(i)), request.prompt[i],
+                static_cast<uint32_t>(request.prompt_logprobs), scores.emplace_back());
+  }
+  return scores;
+}
+
+std::vector<float> expected_embedding(const BackendInfo& info, const Request& request) {
+  std::vector<double> sum(static_cast<size_t>(info.embedding_size));
+  const size_t count = request.prompt.size();
+  const size_t first = request.pooling == Pooling::kMean ? 1 : count;
+  for (size_t i = first; i <= count; ++i) {
+    FakeModel::add_state(FakeKv::chain_value(std::span(request.prompt).first(i)), sum);
+  }
+  std::vector<float> embedding;
+  for (const double number : sum)
+    embedding.push_back(static_cast<float>(number / static_cast<double>(count - first + 1)));
+  return embedding;
 }
 
 Harness::Harness(const SchedulerLimits& limits, SimOptions machine)
@@ -98,10 +160,14 @@ Status Harness::submit(Request request) {
   track.request.n = request.n;
   track.request.sampling = request.sampling;
   track.request.stop_tokens = request.stop_tokens;
+  track.request.allowed_tokens = request.allowed_tokens;
+  track.request.bad_words = request.bad_words;
+  track.request.min_tokens = request.min_tokens;
+  track.request.prompt_logprobs = request.prompt_logprobs;
+  track.request.pooling = request.pooling;
   track.constrained = !request.constraints.empty();
   track.outputs.resize(request.n);
   track.finished.resize(request.n);
-  track.stop_token.resize(request.n);
   track.told_to_finish.resize(request.n);
   track.computed_max.resize(request.n);
   Status status = scheduler.submit(std::move(request), now);
@@ -124,7 +190,7 @@ void Harness::cancel(RequestId request) {
 void Harness::finish_sequence(RequestId request, uint32_t sequence) {
   const auto found = tracks_.find(request);
   if (found != tracks_.end() && sequence < found->second.outputs.size() && !found->second.finished[sequence] &&
-      found->second.ends == 0) {
+      found->second.ends == 0 && found->second.request.pooling == Pooling::kNone) {
     found->second.told_to_finish[sequence] = true;
     if (const auto* ended = SchedulerTestPeer::sequence(scheduler, request, sequence)) checker.forget(ended->id);
   }
@@ -161,7 +227,10 @@ bool Harness::step() {
   }
   now += 5 * kMillisecondNs;
   Status status = backend->submit(plan);
-  if (status.ok()) status = backend->wait(result);
+  if (status.ok()) {
+    scheduler.fill_masks(plan);
+    status = backend->wait(result);
+  }
   if (status.ok()) {
     scheduler.commit(plan, result, now, events);
   } else {
@@ -228,6 +297,15 @@ void Harness::take_events() {
       track.outcome = event.outcome;
       track.error = event.error;
       track.summary = event.summary;
+      track.embedding = event.embedding;
+      continue;
+    }
+    if (event.kind == Event::Kind::kPrompt) {
+      if (track.prompt) return fail(name + " gets its prompt twice");
+      if (std::ranges::any_of(track.outputs, [](const auto& output) { return !output.empty(); })) {
+        return fail(name + " gets its prompt behind a token");
+      }
+      track.prompt = event.prompt;
       continue;
     }
     if (event.sequence >= track.outputs.size()) return fail(name + " has an event for a sequence that it has not");
@@ -236,7 +314,6 @@ void Harness::take_events() {
       track.outputs[event.sequence].push_back(event.token);
     } else {
       track.finished[event.sequence] = event.finish_reason;
-      track.stop_token[event.sequence] = event.stop_token;
     }
   }
   // What has ended by itself is not expected in the next plan.
@@ -252,23 +329,28 @@ void Harness::take_events() {
 void Harness::check_end(RequestId id, const Track& track) {
   const std::string name = "request " + std::to_string(id);
   uint32_t output_tokens = 0;
+  bool any_stuck = false;
   for (uint32_t i = 0; i < track.outputs.size(); ++i) {
     const std::vector<TokenId>& output = track.outputs[i];
     output_tokens += static_cast<uint32_t>(output.size());
-    if (track.constrained) continue;
-    const std::vector<TokenId> expected = expected_output(backend->info(), track.request, i);
+    const auto [expected, stuck] = expected_output(backend->info(), track.request, i, track.constrained);
+    any_stuck |= stuck && output.size() == expected.size();
     const bool cut = track.outcome != Outcome::kFinished || track.told_to_finish[i];
     if (output.size() > expected.size() || !std::equal(output.begin(), output.end(), expected.begin())) {
       return fail(name + " got other tokens than alone");
     }
     if (!cut && output.size() != expected.size()) return fail(name + " got too few tokens");
-    if (track.outcome != Outcome::kFinished) continue;
+    if (!cut && stuck) return fail(name + " finished, though no token could come");
+    if (track.outcome != Outcome::kFinished || track.request.pooling != Pooling::kNone) continue;
     if (!track.finished[i]) return fail(name + " finished, but not all of its sequences");
     const bool stopped = !output.empty() && std::ranges::binary_search(track.request.stop_tokens, output.back());
-    if (stopped != track.stop_token[i]) return fail(name + " says wrongly whether a stop token ended it");
     const FinishReason reason = stopped || track.told_to_finish[i] ? FinishReason::kStop : FinishReason::kLength;
     if (*track.finished[i] != reason) return fail(name + " gives the wrong reason for its end");
   }
+  if (track.error.code() == StatusCode::kInvalidArgument && !any_stuck) {
+    return fail(name + " failed for its rules, though a token could come");
+  }
+  check_prompt(id, track, output_tokens > 0);
   const RequestSummary& summary = track.summary;
   if (summary.output_tokens != output_tokens) return fail(name + " counts its output wrongly");
   if (summary.prompt_tokens != track.request.prompt.size()) return fail(name + " counts its prompt wrongly");
@@ -287,6 +369,31 @@ void Harness::check_end(RequestId id, const Track& track) {
                        (summary.first_token < 0 || summary.first_token >= summary.first_scheduled) &&
                        (summary.first_token < 0) == (output_tokens == 0);
   if (!ordered) return fail(name + " has impossible times");
+}
+
+// What is read out of the prompt, and that all of it was computed for that.
+void Harness::check_prompt(RequestId id, const Track& track, bool any_output) {
+  const std::string name = "request " + std::to_string(id);
+  const Request& request = track.request;
+  const bool scores = request.prompt_logprobs >= 0;
+  if (track.prompt && !scores) return fail(name + " gets prompt log-probabilities, but asked for none");
+  if (scores && !track.prompt && any_output) return fail(name + " gets no prompt log-probabilities");
+  if (track.prompt && *track.prompt != expected_prompt(backend->info(), request)) {
+    return fail(name + " gets other prompt log-probabilities than alone");
+  }
+  if ((scores || request.pooling == Pooling::kMean) && track.cached_tokens > 0) {
+    return fail(name + " needs its whole prompt computed, but had some of it cached");
+  }
+  const bool embeds = request.pooling != Pooling::kNone && track.outcome == Outcome::kFinished;
+  if (embeds == track.embedding.empty()) return fail(name + " has the wrong kind of end");
+  if (!embeds) return;
+  if (track.prefill_tokens + track.cached_tokens != request.prompt.size()) return fail(name + " ended too early");
+  const std::vector<float> expected = expected_embedding(backend->info(), request);
+  for (size_t i = 0; i < expected.size(); ++i) {
+    if (track.embedding.size() != expected.size() || std::abs(track.embedding[i] - expected[i]) > 1e-5F) {
+      return fail(name + " gets another embedding than alone");
+    }
+  }
 }
 
 void Harness::check_ends() {

@@ -24,17 +24,26 @@ SchedulerLimits small_limits();
 std::vector<TokenId> make_prompt(uint32_t length, TokenId first = 0);  // first, first + 1, ... in a vocabulary of 50
 Request make_request(RequestId id, std::vector<TokenId> prompt, uint32_t max_tokens);
 
-// What sequence `index` of an unconstrained request gets when nothing cuts it short, from the tokens alone.
-std::vector<TokenId> expected_output(const BackendInfo& info, const Request& request, uint32_t index);
+// What sequence `index` of a request gets when nothing cuts it short, from the tokens alone; with `even`, under an
+// EvenConstraint. What the request's rules say of a token is taken literally here, one token at a time.
+struct ExpectedOutput {
+  std::vector<TokenId> tokens;
+  bool stuck = false;  // after these tokens none may come
+};
+ExpectedOutput expected_output(const BackendInfo& info, const Request& request, uint32_t index, bool even = false);
+
+// The log-probabilities of the request's prompt, and its embedding, from the tokens alone.
+std::vector<TokenScore> expected_prompt(const BackendInfo& info, const Request& request);
+std::vector<float> expected_embedding(const BackendInfo& info, const Request& request);
 
 class Harness {
  public:
   struct Track {
-    Request request;  // without constraints
-    bool constrained = false;
+    Request request;           // without constraints
+    bool constrained = false;  // by EvenConstraints
+    std::optional<std::vector<TokenScore>> prompt;
     std::vector<std::vector<TokenId>> outputs;
     std::vector<std::optional<FinishReason>> finished;
-    std::vector<bool> stop_token;
     std::vector<bool> told_to_finish;  // by finish_sequence()
     bool cancelled = false;
     // Counted from the outside, row by row.
@@ -48,6 +57,7 @@ class Harness {
     Outcome outcome = Outcome::kFinished;
     Status error;
     RequestSummary summary;
+    std::vector<float> embedding;
   };
 
   explicit Harness(const SchedulerLimits& limits = small_limits(), SimOptions machine = small_machine());
@@ -90,6 +100,7 @@ class Harness {
   void look();
   void count_rows();
   void check_end(RequestId id, const Track& track);
+  void check_prompt(RequestId id, const Track& track, bool any_output);
 
   std::map<RequestId, Track> tracks_;
 };

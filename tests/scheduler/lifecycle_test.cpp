@@ -175,7 +175,6 @@ TEST(FinishSequence, EndsOneSequenceWithStopAndLeavesItsSiblings) {
   const Harness::Track& track = harness.track(1);
   EXPECT_EQ(track.outputs[1].size(), 2u);
   EXPECT_EQ(track.finished[1], FinishReason::kStop);
-  EXPECT_FALSE(track.stop_token[1]);
   EXPECT_EQ(track.outputs[0].size(), 8u);
   EXPECT_EQ(track.outputs[2].size(), 8u);
   EXPECT_EQ(track.outcome, Outcome::kFinished);
@@ -203,7 +202,6 @@ TEST(Finish, AStopTokenEndsASequenceAndIsItsLastToken) {
   }
   EXPECT_THAT(harness.track(1).outputs[0], ::testing::ElementsAre(10, 11, 12));
   EXPECT_EQ(harness.track(1).finished[0], FinishReason::kStop);
-  EXPECT_TRUE(harness.track(1).stop_token[0]);
 }
 
 TEST(Finish, AStopTokenInTheLastPlaceIsAStopAllTheSame) {

@@ -95,9 +95,11 @@ std::string PlanChecker::check_counts(const StepPlan& plan, const StepCounts& co
     uint64_t& context = is_decode(row) ? found.context_tokens_decode : found.context_tokens_prefill;
     for (uint32_t i = 0; i < row.token_count; ++i) context += row.position + i + 1;
     found.sampled_tokens += row.samples ? 1 : 0;
+    found.scored_tokens += static_cast<uint32_t>(row.targets.size());
   }
   if (counts.decode_rows != found.decode_rows || counts.prefill_rows != found.prefill_rows) return "rows miscounted";
   if (counts.sampled_tokens != found.sampled_tokens) return "sampled tokens miscounted";
+  if (counts.scored_tokens != found.scored_tokens) return "scored tokens miscounted";
   if (counts.context_tokens_decode != found.context_tokens_decode ||
       counts.context_tokens_prefill != found.context_tokens_prefill) {
     return "context tokens miscounted";

@@ -66,6 +66,7 @@ class SameTokens : public testing::Test {
       cached_tokens_ += counts.cached_tokens;
       if (!plan.empty()) {
         EXPECT_TRUE(backend.submit(plan).ok());
+        scheduler.fill_masks(plan);
         EXPECT_TRUE(backend.wait(result).ok());
         scheduler.commit(plan, result, now, events);
       }

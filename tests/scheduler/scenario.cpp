@@ -35,6 +35,7 @@ struct Temper {
   uint32_t finish_percent = 0;   // per step, of finish_sequence
   uint32_t lost_percent = 0;     // per step
   uint32_t spoilt_percent = 0;   // per step
+  uint32_t pooling_percent = 0;  // of requests
   uint32_t n_max = 1;
   uint32_t prompt_max = 0;
   uint32_t output_max = 0;
@@ -47,6 +48,7 @@ Temper draw_temper(Random& random, uint32_t length_max) {
   temper.arrival_percent = random.one_of({5u, 30u, 100u});
   temper.cancel_percent = random.one_of({0u, 0u, 5u, 25u});
   temper.finish_percent = random.one_of({0u, 0u, 10u});
+  temper.pooling_percent = random.one_of({0u, 10u, 50u});
   temper.lost_percent = random.one_of({0u, 0u, 0u, 3u});
   temper.spoilt_percent = random.one_of({0u, 0u, 0u, 3u});
   temper.n_max = random.one_of({1u, 1u, 2u, 5u});
@@ -148,10 +150,36 @@ class Scenario {
     if (random_.percent(15)) {
       for (uint32_t i = 0; i < request.n; ++i) request.constraints.push_back(std::make_unique<EvenConstraint>());
     }
+    draw_rules(request, vocab);
     const uint64_t cost = 4 * request.n * (request.prompt.size() + request.max_tokens);
     const Status status = harness_.submit(std::move(request));
     if (!status.ok()) ++stats_.requests_refused;
     return cost;
+  }
+
+  void draw_rules(Request& request, uint32_t vocab) {
+    const auto token = [&] { return static_cast<TokenId>(random_.between(0, vocab - 1)); };
+    request.priority = static_cast<int32_t>(random_.between(0, 2)) - 1;
+    if (random_.percent(temper_.pooling_percent)) {
+      request.pooling = random_.one_of({Pooling::kMean, Pooling::kLast});
+      request.n = 1;
+      request.constraints.clear();
+      request.stop_tokens.clear();
+      return;
+    }
+    if (random_.percent(20)) request.prompt_logprobs = static_cast<int32_t>(random_.between(0, 3));
+    if (random_.percent(20)) request.min_tokens = random_.between(1, request.max_tokens);
+    if (random_.percent(10)) {
+      for (uint32_t t = 0; t < vocab; ++t) {
+        if (random_.percent(50)) request.allowed_tokens.push_back(static_cast<TokenId>(t));
+      }
+    }
+    if (random_.percent(20)) {
+      request.bad_words.resize(random_.between(1, 4));
+      for (std::vector<TokenId>& word : request.bad_words) {
+        for (uint32_t length = random_.between(1, 3); length > 0; --length) word.push_back(token());
+      }
+    }
   }
 
   void disturb() {
@@ -188,6 +216,9 @@ class Scenario {
     for (const auto& [id, track] : harness_.tracks()) {
       if (track.outcome == Outcome::kFinished) ++stats_.requests_finished;
       if (track.outcome == Outcome::kFailed) ++stats_.requests_failed;
+      if (track.error.code() == StatusCode::kInvalidArgument) ++stats_.requests_stuck;
+      if (track.prompt) ++stats_.prompts_scored;
+      if (!track.embedding.empty()) ++stats_.embeddings;
     }
   }
 

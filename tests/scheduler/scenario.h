@@ -24,6 +24,9 @@ struct ScenarioStats {
   uint64_t recomputed_tokens = 0;
   uint64_t copies = 0;
   uint64_t masked_rows = 0;
+  uint64_t requests_stuck = 0;  // that left themselves no token
+  uint64_t prompts_scored = 0;
+  uint64_t embeddings = 0;
 };
 
 // Empty when all went well; otherwise what is wrong first.

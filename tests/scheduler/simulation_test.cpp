@@ -51,6 +51,9 @@ TEST_P(Simulation, KeepsEveryPromiseInRandomScenarios) {
   EXPECT_GT(stats.recomputed_tokens, scenarios / 100);
   EXPECT_GT(stats.copies, scenarios / 100);
   EXPECT_GT(stats.masked_rows, scenarios / 100);
+  EXPECT_GT(stats.requests_stuck, scenarios / 100);
+  EXPECT_GT(stats.prompts_scored, scenarios / 100);
+  EXPECT_GT(stats.embeddings, scenarios / 100);
   std::printf("%llu scenarios, %llu steps, %llu preemptions, %llu tokens cached, %llu recomputed, %llu copies\n",
               static_cast<unsigned long long>(stats.scenarios), static_cast<unsigned long long>(stats.steps),
               static_cast<unsigned long long>(stats.preemptions), static_cast<unsigned long long>(stats.cached_tokens),

@@ -24,13 +24,16 @@
 #define BROKEN_SYMBOL twostroke_plugin
 #endif
 
-enum { VOCAB = 64, ROWS_MAX = 4, TOP = 3 };
+enum { VOCAB = 64, ROWS_MAX = 4, TOP = 3, TARGETS_MAX = 4, STATE_NUMBERS = 2 };
 
 struct twostroke_backend {
   char fault[32];
   twostroke_info info;
+  const twostroke_step* step;
   uint32_t row_count;
   twostroke_logprob top[TOP];
+  twostroke_score scores[TARGETS_MAX];
+  float hidden[STATE_NUMBERS];
   twostroke_row_result rows[ROWS_MAX];
   twostroke_result result;
 };
@@ -70,7 +73,13 @@ static const twostroke_info* info(twostroke_backend* backend) {
                           .block_size = 16,
                           .block_count = 16,
                           .step_tokens_max = 128,
-                          .step_rows_max = ROWS_MAX};
+                          .step_rows_max = ROWS_MAX,
+                          .features = TWOSTROKE_SCORES_TARGETS | 0x80000000u, /* and one that nobody knows */
+                          .embedding_size = STATE_NUMBERS,
+                          .output_flops = 5};
+  if (is(backend, "first_version")) out->struct_size = offsetof(twostroke_info, features);
+  if (is(backend, "huge_embedding")) out->embedding_size = UINT32_MAX;
+  if (is(backend, "nan_output_cost")) out->output_flops = (double)NAN;
   if (is(backend, "small_info")) out->struct_size = 8;
   if (is(backend, "null_name")) out->name = NULL;
   if (is(backend, "zero_blocks")) out->block_count = 0;
@@ -85,6 +94,7 @@ static const twostroke_info* info(twostroke_backend* backend) {
 }
 
 static int submit(twostroke_backend* backend, const twostroke_step* step) {
+  backend->step = step;
   backend->row_count = step->row_count;
   return is(backend, "unknown_code") ? 77 : TWOSTROKE_OK;
 }
@@ -98,6 +108,38 @@ static void break_row(const twostroke_backend* backend, twostroke_row_result* ro
   if (is(backend, "nan_logprob")) row->logprob = (float)NAN;
   if (is(backend, "many_top")) row->top_count = UINT32_MAX;
   if (is(backend, "null_top")) row->top = NULL;
+  if (is(backend, "huge_rank")) row->rank = VOCAB + 1;
+}
+
+static void break_prompt_work(twostroke_backend* backend, twostroke_row_result* row) {
+  twostroke_score* score = &backend->scores[0];
+  if (is(backend, "few_targets")) --row->target_count;
+  if (is(backend, "null_targets")) row->targets = NULL;
+  if (is(backend, "nan_target")) score->logprob = (float)NAN;
+  if (is(backend, "huge_target_rank")) score->rank = VOCAB + 1;
+  if (is(backend, "many_target_top")) score->top_count = UINT32_MAX;
+  if (is(backend, "null_target_top")) score->top = NULL;
+  if (is(backend, "null_hidden")) row->hidden = NULL;
+  if (is(backend, "nan_hidden")) backend->hidden[1] = (float)NAN;
+}
+
+static void do_prompt_work(twostroke_backend* backend, uint32_t i) {
+  const twostroke_row* row =
+      (const twostroke_row*)((const char*)backend->step->rows + (size_t)backend->step->row_size * i);
+  twostroke_row_result* result = &backend->rows[i];
+  if (row->target_count > 0) {
+    for (uint32_t t = 0; t < row->target_count && t < TARGETS_MAX; ++t) {
+      backend->scores[t] = (twostroke_score){.logprob = -2.0f, .rank = 3, .top_count = 1, .top = backend->top};
+    }
+    result->target_count = row->target_count;
+    result->targets = backend->scores;
+  }
+  if (row->pooling != TWOSTROKE_POOLING_NONE) {
+    backend->hidden[0] = 0.5f;
+    backend->hidden[1] = -0.5f;
+    result->hidden = backend->hidden;
+  }
+  if (row->target_count > 0 || row->pooling != TWOSTROKE_POOLING_NONE) break_prompt_work(backend, result);
 }
 
 static int wait(twostroke_backend* backend, const twostroke_result** result) {
@@ -110,7 +152,13 @@ static int wait(twostroke_backend* backend, const twostroke_result** result) {
                                               .token = 0,
                                               .logprob = -1.0f,
                                               .top_count = TOP,
-                                              .top = backend->top};
+                                              .top = backend->top,
+                                              .rank = 1};
+    do_prompt_work(backend, i);
+    if (is(backend, "first_version")) {
+      backend->rows[i].struct_size = offsetof(twostroke_row_result, rank);
+      backend->rows[i].rank = 0xffffffffu; /* not part of the struct then: nobody may look */
+    }
   }
   break_row(backend, &backend->rows[backend->row_count - 1]);
   backend->result = (twostroke_result){.struct_size = sizeof(backend->result),

@@ -5,6 +5,9 @@
  * and found through the row's block table, as keys and values would be. So batching, chunking, block copies and sharing
  * of blocks work, or show.
  *
+ * Prompt log-probabilities (targets) and hidden states (pooling) are optional: without the bits in `features`, and with
+ * an embedding_size of 0, the server asks for none.
+ *
  * plugin_args may name one fault for tests, as NAME=STEP: submit_error, wait_error, dead, not_finite.
  */
 #include <math.h>
@@ -17,7 +20,7 @@
 #include "backend/plugin.h"
 #include "chain_sampler.h"
 
-enum { DEFAULT_CONTEXT = 2048, DEFAULT_BLOCKS = 256, MESSAGE_BYTES = 160 };
+enum { DEFAULT_CONTEXT = 2048, DEFAULT_BLOCKS = 256, MESSAGE_BYTES = 160, STATE_NUMBERS = 8 };
 
 struct twostroke_backend {
   twostroke_info info;
@@ -26,6 +29,10 @@ struct twostroke_backend {
   const twostroke_step* step;    /* in flight; the server's, valid until the next wait() returns */
   twostroke_row_result* results; /* [step_rows_max] */
   twostroke_logprob* top;        /* [step_rows_max * CHAIN_VOCAB] */
+  twostroke_score* scores;       /* [step_tokens_max]: of targets */
+  twostroke_logprob* target_top; /* of those; grows to what a step asks for */
+  size_t target_top_size;
+  float* states; /* [step_rows_max * STATE_NUMBERS]: of rows that pool */
   twostroke_result result;
 
   char fault_name[16];
@@ -52,6 +59,9 @@ static void destroy(twostroke_backend* backend) {
   free(backend->kv);
   free(backend->results);
   free(backend->top);
+  free(backend->scores);
+  free(backend->target_top);
+  free(backend->states);
   free(backend);
 }
 
@@ -77,6 +87,8 @@ static void fill_info(twostroke_info* info, const twostroke_options* options) {
   info->block_count = blocks < UINT32_MAX ? (uint32_t)blocks : UINT32_MAX;
   info->step_tokens_max = options->step_tokens_max;
   info->step_rows_max = options->step_rows_max;
+  info->features = TWOSTROKE_SCORES_TARGETS | TWOSTROKE_LATE_MASKS;
+  info->embedding_size = STATE_NUMBERS;
 }
 
 /* What is wrong with the options, or null. */
@@ -112,7 +124,10 @@ static int create(const twostroke_options* options, twostroke_backend** created,
   backend->kv = calloc((size_t)backend->info.block_count * backend->info.block_size, sizeof(*backend->kv));
   backend->results = calloc(options->step_rows_max, sizeof(*backend->results));
   backend->top = calloc((size_t)options->step_rows_max * CHAIN_VOCAB, sizeof(*backend->top));
-  if (backend->kv == NULL || backend->results == NULL || backend->top == NULL) {
+  backend->scores = calloc(options->step_tokens_max, sizeof(*backend->scores));
+  backend->states = calloc((size_t)options->step_rows_max * STATE_NUMBERS, sizeof(*backend->states));
+  if (backend->kv == NULL || backend->results == NULL || backend->top == NULL || backend->scores == NULL ||
+      backend->states == NULL) {
     snprintf(message, message_bytes, "no memory for %u KV blocks", (unsigned)backend->info.block_count);
     destroy(backend);
     return TWOSTROKE_ERROR_DEAD;
@@ -161,16 +176,64 @@ static void make_logits(uint64_t state, float logits[CHAIN_VOCAB]) {
   for (uint64_t t = 0; t < CHAIN_VOCAB; ++t) logits[t] = (float)(chain_hash(state, t) >> 40) * (16.0f / (1 << 24));
 }
 
-static void run_row(twostroke_backend* backend, uint32_t i) {
+static uint32_t top_of_targets(const twostroke_row* row) {
+  return row->target_logprobs < CHAIN_VOCAB ? row->target_logprobs : CHAIN_VOCAB;
+}
+
+/* Room for the most probable tokens of all targets of the step. */
+static int reserve_target_top(twostroke_backend* backend) {
+  size_t needed = 0;
+  for (uint32_t i = 0; i < backend->step->row_count; ++i) {
+    const twostroke_row* row = row_at(backend->step, i);
+    needed += (size_t)row->target_count * top_of_targets(row);
+  }
+  if (needed <= backend->target_top_size) return 1;
+  twostroke_logprob* grown = realloc(backend->target_top, needed * sizeof(*grown));
+  if (grown == NULL) return 0;
+  backend->target_top = grown;
+  backend->target_top_size = needed;
+  return 1;
+}
+
+/* The row's keys and values are written: behind each of its tokens lies the state that gives the next one's logits. */
+static void score_targets(twostroke_backend* backend, const twostroke_row* row, twostroke_logprob** top,
+                          twostroke_row_result* result) {
+  result->target_count = row->target_count;
+  result->targets = &backend->scores[row->token_begin]; /* every token has at most one target */
+  for (uint32_t t = 0; t < row->target_count; ++t) {
+    float logits[CHAIN_VOCAB];
+    make_logits(*kv_at(backend, row, row->position + t), logits);
+    chain_score(logits, row->targets[t], top_of_targets(row), *top, &backend->scores[row->token_begin + t]);
+    *top += top_of_targets(row);
+  }
+}
+
+static void pool(twostroke_backend* backend, const twostroke_row* row, float states[STATE_NUMBERS]) {
+  double sum[STATE_NUMBERS] = {0};
+  const uint32_t first = row->pooling == TWOSTROKE_POOLING_MEAN ? 0 : row->token_count - 1;
+  for (uint32_t t = first; t < row->token_count; ++t) {
+    const uint64_t state = *kv_at(backend, row, row->position + t);
+    for (uint64_t i = 0; i < STATE_NUMBERS; ++i) sum[i] += (double)(chain_hash(state, ~i) >> 40) * 0x1p-23 - 1;
+  }
+  for (int i = 0; i < STATE_NUMBERS; ++i) states[i] = (float)sum[i];
+}
+
+static void run_row(twostroke_backend* backend, uint32_t i, twostroke_logprob** target_top) {
   const twostroke_row* row = row_at(backend->step, i);
   twostroke_row_result* result = &backend->results[i];
   *result = (twostroke_row_result){.struct_size = sizeof(*result), .status = TWOSTROKE_ROW_OK, .token = -1};
   const uint64_t state = forward(backend, row);
-  if (!row->samples) return;
+  if (!row->samples && row->target_count == 0 && row->pooling == TWOSTROKE_POOLING_NONE) return;
   if (strikes(backend, "not_finite")) {
     result->status = TWOSTROKE_ROW_NOT_FINITE;
     return;
   }
+  if (row->target_count > 0) score_targets(backend, row, target_top, result);
+  if (row->pooling != TWOSTROKE_POOLING_NONE) {
+    result->hidden = &backend->states[(size_t)i * STATE_NUMBERS];
+    pool(backend, row, &backend->states[(size_t)i * STATE_NUMBERS]);
+  }
+  if (!row->samples) return;
   float logits[CHAIN_VOCAB];
   make_logits(state, logits);
   chain_sample(row, logits, &backend->top[(size_t)i * CHAIN_VOCAB], result);
@@ -200,8 +263,12 @@ static int wait(twostroke_backend* backend, const twostroke_result** result) {
     backend->dead = 1;
     return fail(backend, TWOSTROKE_ERROR_DEAD, "died in step", backend->step->step);
   }
+  if (!reserve_target_top(backend)) {
+    return fail(backend, TWOSTROKE_ERROR_STEP, "no memory for the log-probabilities of step", backend->step->step);
+  }
   copy_blocks(backend);
-  for (uint32_t i = 0; i < backend->step->row_count; ++i) run_row(backend, i);
+  twostroke_logprob* target_top = backend->target_top;
+  for (uint32_t i = 0; i < backend->step->row_count; ++i) run_row(backend, i, &target_top);
   backend->result = (twostroke_result){.struct_size = sizeof(backend->result),
                                        .row_count = backend->step->row_count,
                                        .rows = backend->results,

@@ -92,15 +92,32 @@ static int32_t draw(const twostroke_sampling* sampling, uint64_t position, const
   return sorted[kept - 1].token;
 }
 
+static void score_token(const float logprobs[CHAIN_VOCAB], int32_t token, uint32_t top_count, twostroke_logprob* top,
+                        twostroke_score* score) {
+  candidate sorted[CHAIN_VOCAB];
+  sort_candidates(logprobs, sorted);
+  *score = (twostroke_score){.logprob = logprobs[token], .rank = 1, .top_count = top_count, .top = top};
+  for (int t = 0; t < CHAIN_VOCAB; ++t) score->rank += logprobs[t] > logprobs[token] ? 1 : 0;
+  for (uint32_t i = 0; i < top_count; ++i) top[i] = (twostroke_logprob){sorted[i].token, sorted[i].value};
+}
+
+void chain_score(const float logits[CHAIN_VOCAB], int32_t target, uint32_t top_count, twostroke_logprob* top,
+                 twostroke_score* score) {
+  float logprobs[CHAIN_VOCAB];
+  log_softmax(logits, logprobs);
+  score_token(logprobs, target, top_count, top, score);
+}
+
 static void report_logprobs(const twostroke_sampling* sampling, const float logprobs[CHAIN_VOCAB],
                             twostroke_logprob* top, twostroke_row_result* result) {
   if (sampling->logprobs < 0) return;
-  candidate sorted[CHAIN_VOCAB];
-  sort_candidates(logprobs, sorted);
-  result->logprob = logprobs[result->token];
-  result->top_count = sampling->logprobs < CHAIN_VOCAB ? (uint32_t)sampling->logprobs : CHAIN_VOCAB;
+  const uint32_t top_count = sampling->logprobs < CHAIN_VOCAB ? (uint32_t)sampling->logprobs : CHAIN_VOCAB;
+  twostroke_score score;
+  score_token(logprobs, result->token, top_count, top, &score);
+  result->logprob = score.logprob;
+  result->rank = score.rank;
+  result->top_count = top_count;
   result->top = top;
-  for (uint32_t i = 0; i < result->top_count; ++i) top[i] = (twostroke_logprob){sorted[i].token, sorted[i].value};
 }
 
 void chain_sample(const twostroke_row* row, float logits[CHAIN_VOCAB], twostroke_logprob* top,

@@ -11,6 +11,11 @@ enum { CHAIN_VOCAB = 256 };
 void chain_sample(const twostroke_row* row, float logits[CHAIN_VOCAB], twostroke_logprob* top,
                   twostroke_row_result* result);
 
+/* Scores one target by the logits behind the token before it. `top` has room for top_count entries, and top_count is at
+ * most CHAIN_VOCAB. */
+void chain_score(const float logits[CHAIN_VOCAB], int32_t target, uint32_t top_count, twostroke_logprob* top,
+                 twostroke_score* score);
+
 /* A well-mixed 64-bit hash of both. */
 uint64_t chain_hash(uint64_t a, uint64_t b);
 
