@@ -53,6 +53,7 @@ Result<std::unique_ptr<Backend>> make_cpu(const ServeConfig& config) {
 
 // The model's context from any architecture's key; a file of a vocabulary alone has none.
 constexpr uint64_t kSimContext = 8192;
+constexpr int32_t kSimEmbedding = 64;
 
 Result<std::unique_ptr<Backend>> make_sim(const ServeConfig& config, const GgufFile& file, int32_t vocab_size) {
   uint64_t context = config.context_max;
@@ -75,7 +76,10 @@ Result<std::unique_ptr<Backend>> make_sim(const ServeConfig& config, const GgufF
                   .block_size = static_cast<int32_t>(config.block_size),
                   .block_count = static_cast<int32_t>(blocks),
                   .step_tokens_max = static_cast<int32_t>(config.max_step_tokens),
-                  .step_rows_max = static_cast<int32_t>(std::min(config.max_running, config.max_step_tokens))};
+                  .step_rows_max = static_cast<int32_t>(std::min(config.max_running, config.max_step_tokens)),
+                  .embedding_size = kSimEmbedding,
+                  .scores_targets = true,
+                  .late_masks = true};
   Result<std::unique_ptr<SimBackend>> backend = SimBackend::create(std::move(options));
   if (!backend.ok()) return backend.status();
   return std::unique_ptr<Backend>(std::move(*backend));

@@ -57,6 +57,70 @@ TEST(SimBackend, GivesTheSameTokensAtEveryChunkSizeAndInEveryBlock) {
   EXPECT_THAT(backend->faults(), IsEmpty());
 }
 
+TEST(SimBackend, ScoresAPromptsTokensAsItWouldSampleThem) {
+  const auto backend = make();
+  const std::vector<TokenId> prompt = prompt_of(20);
+  const std::vector<TokenId> targets(prompt.begin() + 1, prompt.end());
+  TestStep step(1);
+  Row& row = step.add(prompt, 0, {0, 1}, nullptr);
+  row.targets = targets;
+  row.target_logprobs = 2;
+  StepResult result;
+  ASSERT_TRUE(run_step(*backend, step, result).ok());
+  const std::vector<TokenScore> scores = result.rows[0].targets;
+  ASSERT_EQ(scores.size(), 19U);
+  for (size_t i = 0; i < scores.size(); ++i) {
+    SamplingParams forced = greedy(2);
+    forced.logit_bias = {{targets[i], 1000.0F}};
+    TestStep alone(i + 2);
+    alone.add({prompt.begin(), prompt.begin() + static_cast<std::ptrdiff_t>(i) + 1}, 0, {2, 3}, &forced);
+    ASSERT_TRUE(run_step(*backend, alone, result).ok());
+    const RowResult& sampled = result.rows[0];
+    EXPECT_EQ(scores[i], (TokenScore{sampled.logprob, sampled.rank, sampled.top}));
+  }
+  EXPECT_THAT(backend->faults(), IsEmpty());
+}
+
+TEST(SimBackend, SumsStatesOverChunks) {
+  const auto backend = make();
+  const std::vector<TokenId> prompt = prompt_of(20);
+  uint64_t number = 0;
+  const auto pool = [&](uint32_t begin, uint32_t end, Pooling pooling) {
+    TestStep step(++number);
+    step.add({prompt.begin(), prompt.begin() + end}, begin, {0, 1}, nullptr).pooling = pooling;
+    StepResult result;
+    EXPECT_TRUE(run_step(*backend, step, result).ok());
+    return result.rows.at(0).hidden;
+  };
+  const std::vector<float> whole = pool(0, 20, Pooling::kMean);
+  const std::vector<float> first = pool(0, 13, Pooling::kMean);
+  const std::vector<float> second = pool(13, 20, Pooling::kMean);
+  ASSERT_EQ(whole.size(), 16U);
+  for (size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(whole[i], first[i] + second[i], 1e-5);
+  EXPECT_EQ(pool(19, 20, Pooling::kMean), pool(19, 20, Pooling::kLast));
+  EXPECT_NE(pool(19, 20, Pooling::kLast), whole);
+}
+
+TEST(SimBackend, RefusesPromptWorkThatBreaksItsContract) {
+  const auto refused = [](auto edit, const std::string& text) {
+    SimOptions options;
+    const auto backend = make(std::move(options));
+    const SamplingParams sampling = greedy();
+    const std::vector<TokenId> next = {2, 3};
+    const std::vector<TokenId> wrong = {9, 3};
+    const std::vector<TokenId> many = {2, 3, 4, 5};
+    const std::vector<TokenId> unknown = {2, 3, 1000};
+    TestStep step(1);
+    edit(step.add({1, 2, 3}, 0, {0}, &sampling), next, wrong, many, unknown);
+    EXPECT_THAT(backend->submit(step.plan()).message(), HasSubstr(text));
+  };
+  using Tokens = const std::vector<TokenId>&;
+  refused([](Row& row, Tokens, Tokens wrong, Tokens, Tokens) { row.targets = wrong; }, "is not its next token");
+  refused([](Row& row, Tokens, Tokens, Tokens many, Tokens) { row.targets = many; }, "more targets than tokens");
+  refused([](Row& row, Tokens, Tokens, Tokens, Tokens unknown) { row.targets = unknown; }, "outside the vocabulary");
+  refused([](Row& row, Tokens, Tokens, Tokens, Tokens) { row.pooling = Pooling::kMean; }, "pools and samples");
+}
+
 TEST(SimBackend, GivesTheSameTokensAloneAndInABatch) {
   const auto alone = make();
   const auto batched = make();

@@ -36,6 +36,23 @@ TEST(SimMachine, CountsWorkAsThePlanSays) {
   EXPECT_EQ(work.context, 10U);
   EXPECT_EQ(work.attended_positions, 5U + (3U + 4U + 5U));
   EXPECT_EQ(work.block_copies, 1U);
+  EXPECT_EQ(work.logit_tokens, 0U);
+}
+
+TEST(SimMachine, CountsTheOutputProductForTokensWithLogitsAlone) {
+  const SamplingParams sampling = greedy();
+  const std::vector<TokenId> targets = {2, 3};
+  TestStep step(1);
+  step.add({1, 2, 3, 4, 5}, 4, {0, 1}, &sampling);
+  step.add({1, 2, 3, 4, 5}, 0, {2, 3}, nullptr).targets = targets;
+  const StepWork work = StepWork::of(step.plan());
+  EXPECT_EQ(work.logit_tokens, 3U) << "one is sampled, two are scored";
+
+  BackendInfo info = easy_model();
+  info.weight_bytes = info.kv_bytes_per_token = 0;
+  const double without = step_cost(easy_machine(), info, work).compute_seconds;
+  info.output_flops = 10;
+  EXPECT_NEAR(step_cost(easy_machine(), info, work).compute_seconds, without * (6 + 30) / 6, 1e-15);
 }
 
 TEST(SimMachine, AStepCostsItsOverheadAndTheGreaterOfBothLimits) {
