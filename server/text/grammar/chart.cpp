@@ -85,9 +85,14 @@ uint32_t Chart::root_set() {
 
 uint32_t Chart::hole_set(uint32_t position, uint32_t count, HoleBounds bounds) {
   hole_bounds_ = bounds;
-  kernel_.clear();
-  add_to_kernel({position, count, kHole, grammar_->positions[position].rule});
-  return intern();
+  const auto set = static_cast<uint32_t>(sets_.size());
+  Set& made = sets_.emplace_back();  // its kernel is not to be found: a set with it that a text leads to is a whole one
+  made.items = static_cast<uint32_t>(items_.size());
+  made.waiting = static_cast<uint32_t>(waiting_.size());
+  made.item_count = made.kernel_count = 1;
+  made.hole_count = count;
+  items_.push_back({position, count, kHole, grammar_->positions[position].rule});
+  return set;
 }
 
 uint32_t Chart::exit_set(uint32_t set, uint32_t rule) {
@@ -108,34 +113,44 @@ uint32_t Chart::item_set(const Item& item) {
 uint32_t Chart::find_step(uint32_t set, uint8_t byte) {
   if (work_left_ == 0) return kDead;
   kernel_.clear();
+  uint8_t low = 0, high = 255;  // bytes with which the same happens
   for (const Item& item : items(set)) {
     for (const ByteEdge& edge : grammar_->bytes(item.position)) {
-      if (edge.first > byte) break;
-      if (byte > edge.last) continue;
+      if (edge.first > byte) {
+        high = std::min<uint8_t>(high, edge.first - 1);
+        break;
+      }
+      if (byte > edge.last) {
+        low = std::max<uint8_t>(low, edge.last + 1);
+        continue;
+      }
+      low = std::max(low, edge.first);
+      high = std::min(high, edge.last);
       Item next = item;
       next.position = edge.target;
       add_to_kernel(next);
     }
   }
   const uint32_t target = intern();
-  if (work_left_ > 0) remember_step(set, byte, target);
+  if (work_left_ > 0) remember_steps(set, low, high, target);
   return target;
 }
 
-void Chart::remember_step(uint32_t set, uint8_t byte, uint32_t target) {
+void Chart::remember_steps(uint32_t set, uint8_t low, uint8_t high, uint32_t target) {
   Set& from = sets_[set];
   if (from.row == kNone) {
-    if (from.first_target == kUnknown) {
-      from.first_byte = byte;
-      from.first_target = target;
+    if (from.low > from.high) {
+      from.low = low;
+      from.high = high;
+      from.target = target;
       return;
     }
     if (rows_.size() >= kRowsMax) return;
     from.row = static_cast<uint32_t>(rows_.size());
     rows_.emplace_back().fill(kUnknown);
-    rows_[from.row][from.first_byte] = from.first_target;
+    std::fill(&rows_[from.row][from.low], &rows_[from.row][from.high] + 1, from.target);
   }
-  rows_[from.row][byte] = target;
+  std::fill(&rows_[from.row][low], &rows_[from.row][high] + 1, target);
 }
 
 uint32_t Chart::step_token(uint32_t set, TokenId token, uint32_t also) {
@@ -155,8 +170,7 @@ uint32_t Chart::step_token(uint32_t set, TokenId token, uint32_t also) {
   return intern();
 }
 
-void Chart::add_to_kernel(Item item) {
-  item.core = true;
+void Chart::add_to_kernel(const Item& item) {
   if (within_depth(item)) kernel_.push_back(item);
 }
 
@@ -225,11 +239,11 @@ bool Chart::close(uint32_t set) {
     if (grammar_->positions[item.position].final) complete(set, item);
     for (const CallEdge& call : grammar_->calls(item.position)) {
       const Rule& rule = grammar_->rules[call.rule];
-      if (rule.nullable) add({call.target, item.count, item.set, item.rule, item.core});
+      if (rule.nullable) add({call.target, item.count, item.set, item.rule});
       if (call.tail) {
-        add({rule.start, 0, item.set, item.rule, false});
+        add({rule.start, 0, item.set, item.rule});
       } else {
-        add({rule.start, 0, set, call.rule, false});
+        add({rule.start, 0, set, call.rule});
         waiting_.push_back({call.rule, static_cast<uint32_t>(i - begin), call.target});
       }
     }
@@ -251,7 +265,7 @@ void Chart::complete(uint32_t set, const Item& item) {
     if (limits.max == UINT32_MAX && !limits.exact) rounds = std::min(rounds, limits.min);
     if (rounds < limits.max) {
       const uint32_t start = grammar_->rules[grammar_->positions[item.position].rule].start;
-      add({start, rounds, item.set, item.rule, item.core});
+      add({start, rounds, item.set, item.rule});
     }
     if (rounds < limits.min) return;
   }
@@ -263,7 +277,7 @@ void Chart::complete(uint32_t set, const Item& item) {
   } else {
     for (const Waiting& waiting : waiting_for(item.set, item.rule)) {
       const Item& caller = items_[sets_[item.set].items + waiting.item];
-      add({waiting.target, caller.count, caller.set, caller.rule, true});
+      add({waiting.target, caller.count, caller.set, caller.rule});
     }
   }
 }
@@ -296,7 +310,7 @@ uint32_t Chart::collect(uint32_t set) {
     number[old] = static_cast<uint32_t>(rest.sets_.size());
     Set kept = sets_[old];
     kept.next_same_hash = kept.row = kNone;
-    kept.first_target = kUnknown;
+    kept.low = 1, kept.high = 0;
     kept.items = static_cast<uint32_t>(rest.items_.size());
     kept.waiting = static_cast<uint32_t>(rest.waiting_.size());
     for (Item item : items(old)) {

@@ -32,7 +32,6 @@ struct Item {
   uint32_t count = 0;  // rounds behind it, in a counted rule
   uint32_t set = 0;    // the frame: where the rule was called (a set, Chart::kRoot or Chart::kHole),
   uint32_t rule = 0;   // and which rule's callers continue there
-  bool core = true;    // not a prediction of this very set: together, core items say all that the set can read
 };
 
 // How a chart of one position counts that position's own rounds.
@@ -54,7 +53,8 @@ class Chart {
 
   explicit Chart(const Grammar& grammar) : grammar_(&grammar) {}
 
-  // The sets that things begin with. hole_set: only `position`, called by nobody known.
+  // The sets that things begin with. hole_set: what `position` reads by its own byte edges, called by nobody known; its
+  // calls, and what follows where it is final, are not part of this set.
   uint32_t root_set();
   uint32_t hole_set(uint32_t position, uint32_t count, HoleBounds bounds);
   // What follows once the frame (set, rule) is left; requires a frame that is a set.
@@ -68,8 +68,8 @@ class Chart {
     if (from.row != kNone) {
       const uint32_t known = rows_[from.row][byte];
       if (known != kUnknown) return known;
-    } else if (from.first_byte == byte && from.first_target != kUnknown) {
-      return from.first_target;
+    } else if (from.low <= byte && byte <= from.high) {
+      return from.target;
     }
     return find_step(set, byte);
   }
@@ -105,10 +105,10 @@ class Chart {
     uint32_t depth = 0;  // of the deepest kernel item's frame
     uint32_t hole_count = 0;
     uint32_t next_same_hash = kNone;
-    // Steps that are known: one, or a row of them.
-    uint32_t first_target = kUnknown;
+    // Steps that are known: those of the bytes [low, high], or a row of all.
+    uint32_t target = kUnknown;
     uint32_t row = kNone;
-    uint8_t first_byte = 0;
+    uint8_t low = 1, high = 0;
     bool ends = false, leaves = false;
   };
   // An item of a set that continues at `target` when `rule`, which it called, ends.
@@ -145,8 +145,8 @@ class Chart {
   }
 
   uint32_t find_step(uint32_t set, uint8_t byte);
-  void remember_step(uint32_t set, uint8_t byte, uint32_t target);
-  void add_to_kernel(Item item);
+  void remember_steps(uint32_t set, uint8_t low, uint8_t high, uint32_t target);
+  void add_to_kernel(const Item& item);
   uint32_t intern();  // the set of kernel_
   uint32_t make_set(uint64_t hash);
   bool close(uint32_t set);

@@ -15,6 +15,8 @@ namespace {
 constexpr uint32_t kNoRule = UINT32_MAX;
 constexpr uint64_t kUnrolledSizeMax = 32;  // a repetition that comes out no larger is written out
 constexpr uint64_t kSharedSizeMin = 12;    // from here on a call is better than a copy
+constexpr uint64_t kInlinedSizeMax = 48;   // a rule without loops that is no larger is written out where it is called
+constexpr int kInlinedLevels = 8;          // of rules that call only such rules
 
 class Compiler {
  public:
@@ -27,7 +29,7 @@ class Compiler {
 
   Result<std::shared_ptr<const Grammar>> run(ExprId root) {
     if (const Status status = look_at(root); !status.ok()) return status;
-    choose_rules();
+    choose_all();
     auto grammar = std::make_shared<Grammar>();
     grammar->root = add_rule({root, BodyKind::kCall});
     uint64_t positions = 0;
@@ -86,21 +88,46 @@ class Compiler {
     return std::max<uint64_t>(repeat.max == kUnbounded ? repeat.min : repeat.max, 1);
   }
 
+  // Rules that are small, end soon and call only rules of this kind need not be rules: found level by level.
+  void choose_all() {
+    inlined_.assign(expressions_.rules.size(), false);
+    inlined_size_.assign(expressions_.rules.size(), 0);
+    for (int level = 0; level < kInlinedLevels; ++level) {
+      choose_rules();
+      bool news = false;
+      for (size_t rule = 0; rule < expressions_.rules.size(); ++rule) {
+        const RuleDefinition& definition = expressions_.rules[rule];
+        if (inlined_[rule] || !definition.defined || uses_[definition.body] == 0 || calls_[definition.body] ||
+            loops_[definition.body] || own_rule_[definition.body] || size_[definition.body] > kInlinedSizeMax)
+          continue;
+        inlined_[rule] = news = true;
+        inlined_size_[rule] = size_[definition.body];
+      }
+      if (!news) return;
+    }
+    choose_rules();
+  }
+
   void choose_rules() {
     size_.assign(expressions_.all.size(), 0);
     own_rule_.assign(expressions_.all.size(), false);
-    std::vector<bool> loops(expressions_.all.size(), false);
+    loops_.assign(expressions_.all.size(), false);
+    calls_.assign(expressions_.all.size(), false);
     for (ExprId id = 0; id < expressions_.all.size(); ++id) {
       if (uses_[id] == 0) continue;
       const Expression& expression = expressions_.all[id];
       uint64_t size = 1;
-      bool own = false, loop = false;
+      bool own = false, loop = false, call = false;
       switch (expression.kind) {
         case ExprKind::kLiteral:
           size = expression.size;
           break;
         case ExprKind::kCodePoint:
-          size = 4 + 2 * uint64_t{expression.size};
+          size = expressions_.ranges[expression.begin + expression.size - 1].second < 0x80 ? 1 : 8;
+          break;
+        case ExprKind::kReference:
+          call = !inlined_[expression.begin];
+          if (!call) size = inlined_size_[expression.begin];
           break;
         case ExprKind::kAutomaton:
           size = expressions_.automata[expression.begin].state_count();
@@ -111,7 +138,8 @@ class Compiler {
         case ExprKind::kRepeat:
           for (const ExprId part : expressions_.parts(expression)) {
             size += own_rule_[part] ? 1 : size_[part];
-            loop = loop || (!own_rule_[part] && loops[part]);
+            loop = loop || (!own_rule_[part] && loops_[part]);
+            call = call || own_rule_[part] || calls_[part];
           }
           break;
         default:
@@ -122,9 +150,11 @@ class Compiler {
         size *= rounds(expression);
         loop = loop || expression.max == kUnbounded;
       }
-      own = own || (uses_[id] > 1 && (size >= kSharedSizeMin || loop));
+      const bool shared = uses_[id] > 1 && expression.kind != ExprKind::kReference;
+      own = own || (shared && (size >= kSharedSizeMin || loop));
       size_[id] = size;
-      loops[id] = loop;
+      loops_[id] = loop;
+      calls_[id] = call;
       own_rule_[id] = own;
     }
   }
@@ -206,7 +236,10 @@ class Compiler {
         nfa_.add_symbol(from, RuleNfa::Kind::kTokenExcept, expression.begin, to);
         break;
       case ExprKind::kReference:
-        nfa_.add_symbol(from, RuleNfa::Kind::kCall, rule_of_definition(expression.begin), to);
+        if (inlined_[expression.begin])
+          tasks_.push_back({expressions_.rules[expression.begin].body, from, to, false});
+        else
+          nfa_.add_symbol(from, RuleNfa::Kind::kCall, rule_of_definition(expression.begin), to);
         break;
       case ExprKind::kChoice:
         for (const ExprId part : expressions_.parts(expression)) tasks_.push_back({part, from, to, false});
@@ -340,9 +373,12 @@ class Compiler {
   const Expressions& expressions_;
   const GrammarLimits& limits_;
   uint64_t work_;
-  std::vector<uint32_t> uses_;  // by expression, from what the root needs
-  std::vector<uint64_t> size_;  // by expression: nodes when written out where it is used
-  std::vector<bool> own_rule_;  // by expression
+  std::vector<uint32_t> uses_;       // by expression, from what the root needs
+  std::vector<uint64_t> size_;       // by expression: nodes when written out where it is used
+  std::vector<bool> own_rule_;       // by expression
+  std::vector<bool> loops_, calls_;  // by expression: it has a loop, it calls a rule, both when written out
+  std::vector<bool> inlined_;        // by rule that has a name
+  std::vector<uint64_t> inlined_size_;
   std::vector<uint32_t> rule_of_expr_, rule_of_definition_;
   std::vector<Body> bodies_;  // by rule
   RuleNfa nfa_;               // of the rule at hand

@@ -60,11 +60,9 @@ struct Matcher::Impl {
 
   void mask_tokens(const Forest& forest, std::span<uint32_t> mask) {
     done.clear();
-    const auto core_count = chart.items(set).size();
-    for (size_t i = 0; i < core_count; ++i) {
+    for (uint32_t i = 0; i < chart.items(set).size(); ++i) {
       const Item item = chart.items(set)[i];
-      const bool reads = !grammar->bytes(item.position).empty() || !grammar->calls(item.position).empty();
-      if (item.core && reads) mask_item(forest, item, mask);
+      if (!grammar->bytes(item.position).empty()) mask_item(forest, item, mask);
     }
   }
 
@@ -85,13 +83,13 @@ struct Matcher::Impl {
       add_part(forest, item, *position_mask(*grammar, forest, item.position, item.count), plain, mask);
   }
 
-  // The tokens of one core item: what its rule reads by itself, and what goes on behind the rule's end.
+  // The tokens of one item: what its rule reads by itself, and what goes on behind the rule's end.
   void add_part(const Forest& forest, const Item& item, const PositionMask& part, uint32_t plain,
                 std::span<uint32_t> mask) {
     const std::pair key(item.position, item.count);
     if (std::find(done.begin(), done.end(), key) == done.end()) {
       done.push_back(key);
-      if (part.takes_plain) add_words(forest.plain[plain], mask);
+      if (part.takes_plain) add_words(forest.plain_masks[forest.plain_index[plain]], mask);
       add_words(part.words, mask);
       for (const TokenId token : part.tokens) set_bit(mask, token);
     }

@@ -70,7 +70,6 @@ bool takes_plain(Chart& chart, uint32_t set, bool counted) {
   PlainSteps steps(chart);
   const uint32_t first = steps.target(set);
   if (first == Chart::kDead) return false;
-  if (first == set) return !counted;
   const uint32_t second = steps.target(first);
   if (second == Chart::kDead) return false;
   if (!counted) return second == first;

@@ -65,12 +65,12 @@ Forest make_forest(std::vector<TokenPiece> pieces, int32_t vocab_size) {
   forest.id = next_forest_id();
   const size_t words = (static_cast<size_t>(vocab_size) + 31) / 32;
   forest.all.resize(words);
-  forest.plain.assign(Forest::kPlainMax + 1, std::vector<uint32_t>(words));
   std::erase_if(pieces, [](const TokenPiece& piece) { return piece.bytes.size() > TokenTrie::kTokenBytesMax; });
   std::sort(pieces.begin(), pieces.end(), [](const TokenPiece& a, const TokenPiece& b) {
     return std::pair(a.bytes, a.token) < std::pair(b.bytes, b.token);
   });
   std::vector<TokenPiece> plain, rest;
+  std::vector<std::vector<TokenId>> by_length(Forest::kPlainMax + 1);  // plain tokens
   for (const TokenPiece& piece : pieces) {
     set_bit(forest.all, piece.token);
     forest.longest_bytes = std::max(forest.longest_bytes, static_cast<uint32_t>(piece.bytes.size()));
@@ -80,10 +80,13 @@ Forest make_forest(std::vector<TokenPiece> pieces, int32_t vocab_size) {
     }
     const uint32_t length = plain_length(piece.bytes);
     (length > 0 ? plain : rest).push_back(piece);
-    if (length > 0) set_bit(forest.plain[length], piece.token);
+    if (length > 0) by_length[length].push_back(piece.token);
   }
-  for (uint32_t length = 1; length <= Forest::kPlainMax; ++length) {
-    for (size_t word = 0; word < words; ++word) forest.plain[length][word] |= forest.plain[length - 1][word];
+  forest.plain_masks.emplace_back(words);
+  for (const std::vector<TokenId>& tokens : by_length) {
+    if (!tokens.empty()) forest.plain_masks.push_back(forest.plain_masks.back());
+    for (const TokenId token : tokens) set_bit(forest.plain_masks.back(), token);
+    forest.plain_index.push_back(static_cast<uint32_t>(forest.plain_masks.size()) - 1);
   }
   append_tree(plain, forest);
   forest.rest_begin = static_cast<uint32_t>(forest.nodes.size());

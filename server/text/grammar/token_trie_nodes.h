@@ -26,16 +26,17 @@ struct TrieNode {
 
 // One tree of tokens, or rather the two.
 struct Forest {
-  uint64_t id = 0;                           // no two forests of a process share it
-  std::vector<TrieNode> nodes;               // and one more behind the last, which ends the range of tokens
-  std::vector<TokenId> tokens;               // by node
-  uint32_t rest_begin = 0;                   // nodes [0, rest_begin) are plain
-  uint32_t longest_bytes = 0;                // of all tokens
-  std::vector<uint32_t> all;                 // the bit of every token that is here
-  std::vector<TokenId> without_bytes;        // tokens that stand for nothing where they stand
-  static constexpr uint32_t kPlainMax = 48;  // code points of a plain token at most; longer ones are among the rest
-  // plain[n]: the bits of plain tokens of at most n code points.
-  std::vector<std::vector<uint32_t>> plain;
+  uint64_t id = 0;                            // no two forests of a process share it
+  std::vector<TrieNode> nodes;                // and one more behind the last, which ends the range of tokens
+  std::vector<TokenId> tokens;                // by node
+  uint32_t rest_begin = 0;                    // nodes [0, rest_begin) are plain
+  uint32_t longest_bytes = 0;                 // of all tokens
+  std::vector<uint32_t> all;                  // the bit of every token that is here
+  std::vector<TokenId> without_bytes;         // tokens that stand for nothing where they stand
+  static constexpr uint32_t kPlainMax = 256;  // code points of a plain token at most; longer ones are among the rest
+  // The bits of plain tokens of at most n code points: plain_masks[plain_index[n]], n up to kPlainMax.
+  std::vector<std::vector<uint32_t>> plain_masks;
+  std::vector<uint32_t> plain_index;
 
   uint32_t node_count() const { return static_cast<uint32_t>(nodes.size()) - 1; }
 };
