@@ -97,6 +97,12 @@ std::string usage_json(const Usage& usage) {
          ",\"prompt_tokens_details\":{\"cached_tokens\":" + std::to_string(usage.cached_tokens) + "}}";
 }
 
+std::string stop_reason_json(const StopReason& reason) {
+  if (const auto* text = std::get_if<std::string>(&reason)) return json_string(*text);
+  if (const auto* token = std::get_if<TokenId>(&reason)) return std::to_string(*token);
+  return "null";
+}
+
 const char* finish_reason_text(FinishReason reason) { return reason == FinishReason::kStop ? "stop" : "length"; }
 
 }  // namespace twostroke::openai

@@ -18,6 +18,8 @@ namespace twostroke::openai {
 class AnswerFormat {
  public:
   virtual ~AnswerFormat() = default;
+  // Before anything else: what the answer shows of its prompts is copied here.
+  virtual void prepared(const PreparedPrompts& /*prompts*/) {}
   // Streaming: each appends complete SSE frames ("data: ...\n\n") to `out`.
   virtual void begin(const Usage& usage, std::string& out) = 0;  // `usage` knows the prompt's tokens
   virtual void piece(const Piece& piece, std::string& out) = 0;
@@ -45,6 +47,8 @@ int64_t unix_seconds();
 
 // {"prompt_tokens", "completion_tokens", "total_tokens", "prompt_tokens_details": {"cached_tokens"}}
 std::string usage_json(const Usage& usage);
+// vLLM's stop_reason: the stop string, the stop token's id, or null.
+std::string stop_reason_json(const StopReason& reason);
 // "stop" or "length".
 const char* finish_reason_text(FinishReason reason);
 

@@ -22,7 +22,10 @@ asio::awaitable<void> chat_completions(Exchange& exchange, Service& service) {
     co_await refuse(exchange, service, *error);
     co_return;
   }
-  ChatFormat format(service.tokenizer, service.model_name, request->options);
+  const Json& last = request->messages.back();
+  const bool echoes = request->echo && last["role"] == "assistant" && last["content"].is_string();
+  ChatFormat format(service.tokenizer, service.model_name, request->options,
+                    echoes ? last["content"].get<std::string>() : "");
   std::function<Prompts()> prepare = [&service, request] { return prepare_chat(service, *request); };
   const auto context_max = static_cast<uint32_t>(service.engine.backend_info().context_max);
   co_await generate(exchange, service, request->options, std::move(prepare), context_max, format);

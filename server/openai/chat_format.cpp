@@ -2,69 +2,152 @@
 
 #include "server/openai/json.h"
 #include "server/openai/logprobs.h"
+#include "server/openai/token_list.h"
 
 namespace twostroke::openai {
+namespace {
 
-ChatFormat::ChatFormat(const Tokenizer& tokenizer, const std::string& model, const GenerationOptions& options)
+// The delta with which a call begins: all that is said once.
+std::string call_head(const reply::ToolCallDelta& call) {
+  return "\"tool_calls\":[{\"index\":" + std::to_string(call.index) + ",\"id\":" + json_string(call.id) +
+         ",\"type\":\"function\",\"function\":{\"name\":" + json_string(call.name) + ",\"arguments\":\"\"}}]";
+}
+
+std::string call_arguments(const reply::ToolCallDelta& call) {
+  return "\"tool_calls\":[{\"index\":" + std::to_string(call.index) +
+         ",\"function\":{\"arguments\":" + json_string(call.arguments) + "}}]";
+}
+
+// A choice that called and came to its own end waits for the results.
+const char* chat_finish_reason(FinishReason reason, bool called) {
+  return called && reason == FinishReason::kStop ? "tool_calls" : finish_reason_text(reason);
+}
+
+}  // namespace
+
+ChatFormat::ChatFormat(const Tokenizer& tokenizer, const std::string& model, const GenerationOptions& options,
+                       std::string echo)
     : tokenizer_(tokenizer),
+      options_(options),
+      echo_(std::move(echo)),
       logprobs_(options.sampling.logprobs >= 0),
-      include_usage_(options.include_usage),
       id_(new_id("chatcmpl-")),
       created_(unix_seconds()),
       model_json_(json_string(model)),
-      choices_(options.n) {}
-
-void ChatFormat::append_chunk(std::string& out, uint32_t choice, const std::string& delta, const std::string& logprobs,
-                              const char* finish_reason) const {
-  out += "data: {\"id\":\"" + id_ + "\",\"object\":\"chat.completion.chunk\",\"created\":" + std::to_string(created_) +
-         ",\"model\":" + model_json_ + ",\"choices\":[{\"index\":" + std::to_string(choice) + ",\"delta\":{" + delta +
-         "},\"logprobs\":" + (logprobs.empty() ? "null" : "{\"content\":[" + logprobs + "],\"refusal\":null}") +
-         ",\"finish_reason\":" + (finish_reason == nullptr ? "null" : '"' + std::string(finish_reason) + '"') + "}]" +
-         (include_usage_ ? ",\"usage\":null" : "") + "}\n\n";
+      choices_(options.n) {
+  for (Choice& choice : choices_) choice.text = echo_;
 }
 
-void ChatFormat::begin(const Usage& /*usage*/, std::string& out) {
+void ChatFormat::prepared(const PreparedPrompts& prompts) {
+  if (options_.return_token_ids) prompt_ = prompts.tokens.front();
+}
+
+std::string ChatFormat::head(const char* object) const {
+  return "{\"id\":\"" + id_ + "\",\"object\":\"" + object + "\",\"created\":" + std::to_string(created_) +
+         ",\"model\":" + model_json_;
+}
+
+void ChatFormat::open_chunk(std::string& out, uint32_t choice, const std::string& delta, std::string& logprobs,
+                            std::string& more, const char* finish_reason, const Usage& usage) const {
+  out += "data: " + head("chat.completion.chunk") + ",\"choices\":[{\"index\":" + std::to_string(choice) +
+         ",\"delta\":{" + delta +
+         "},\"logprobs\":" + (logprobs.empty() ? "null" : "{\"content\":[" + logprobs + "],\"refusal\":null}") + more +
+         ",\"finish_reason\":" + (finish_reason == nullptr ? "null" : '"' + std::string(finish_reason) + '"') + "}]";
+  if (options_.include_usage) out += ",\"usage\":" + (options_.continuous_usage ? usage_json(usage) : "null");
+  logprobs.clear();
+  more.clear();
+}
+
+void ChatFormat::begin(const Usage& usage, std::string& out) {
+  std::string none;
   for (uint32_t choice = 0; choice < choices_.size(); ++choice) {
-    append_chunk(out, choice, "\"role\":\"assistant\",\"content\":\"\"", "", nullptr);
+    open_chunk(out, choice, R"("role":"assistant","content":"")", none, none, nullptr, usage);
+    if (options_.return_token_ids) out += ",\"prompt_token_ids\":" + token_list_json(prompt_);
+    out += "}\n\n";
+    if (echo_.empty()) continue;
+    open_chunk(out, choice, "\"content\":" + json_string(echo_), none, none, nullptr, usage);
+    out += "}\n\n";
   }
 }
 
 void ChatFormat::piece(const Piece& piece, std::string& out) {
-  const std::string logprobs = logprobs_ ? logprob_entries(tokenizer_, piece.entries) : "";
-  if (!piece.text.empty() || !logprobs.empty()) {
-    append_chunk(out, piece.choice, "\"content\":" + json_string(piece.text), logprobs, nullptr);
+  std::string logprobs = logprobs_ ? logprob_entries(tokenizer_, piece.entries) : "";
+  std::string more = options_.return_token_ids ? ",\"token_ids\":" + token_list_json(piece.tokens) : "";
+  const auto chunk = [&](const std::string& delta, const char* finish_reason = nullptr) {
+    open_chunk(out, piece.choice, delta, logprobs, more, finish_reason, piece.usage);
+    out += "}\n\n";
+  };
+  if (!piece.reasoning.empty()) chunk("\"reasoning_content\":" + json_string(piece.reasoning));
+  if (!piece.text.empty()) chunk("\"content\":" + json_string(piece.text));
+  std::vector<Call>& calls = choices_[piece.choice].calls;
+  for (const reply::ToolCallDelta& call : piece.tool_calls) {
+    if (call.begins) {
+      calls.emplace_back();
+      chunk(call_head(call));
+    }
+    if (!call.arguments.empty()) chunk(call_arguments(call));
   }
-  if (piece.finished) append_chunk(out, piece.choice, "", "", finish_reason_text(*piece.finished));
+  // Tokens whose text no client sees, or not yet.
+  if (!logprobs.empty()) chunk("");
+  if (!piece.finished) return;
+  more += ",\"stop_reason\":" + stop_reason_json(piece.stop_reason);
+  chunk("", chat_finish_reason(*piece.finished, !calls.empty()));
 }
 
 void ChatFormat::usage(const Usage& usage, std::string& out) {
-  out += "data: {\"id\":\"" + id_ + "\",\"object\":\"chat.completion.chunk\",\"created\":" + std::to_string(created_) +
-         ",\"model\":" + model_json_ + ",\"choices\":[],\"usage\":" + usage_json(usage) + "}\n\n";
+  out += "data: " + head("chat.completion.chunk") + ",\"choices\":[],\"usage\":" + usage_json(usage) + "}\n\n";
 }
 
 void ChatFormat::collect(Piece&& piece) {
   Choice& choice = choices_[piece.choice];
   choice.text += piece.text;
+  choice.reasoning += piece.reasoning;
+  for (reply::ToolCallDelta& call : piece.tool_calls) {
+    if (call.begins) choice.calls.push_back({std::move(call.id), std::move(call.name), ""});
+    choice.calls.back().arguments += call.arguments;
+  }
   if (logprobs_ && !piece.entries.empty()) {
     if (!choice.logprobs.empty()) choice.logprobs += ',';
     choice.logprobs += logprob_entries(tokenizer_, piece.entries);
   }
-  if (piece.finished) choice.finish = *piece.finished;
+  choice.tokens.insert(choice.tokens.end(), piece.tokens.begin(), piece.tokens.end());
+  if (!piece.finished) return;
+  choice.finish = *piece.finished;
+  choice.stop_reason = std::move(piece.stop_reason);
+}
+
+std::string ChatFormat::message_json(const Choice& choice) const {
+  const bool calls_alone = choice.text.empty() && !choice.calls.empty();
+  std::string out =
+      R"({"role":"assistant","content":)" + (calls_alone ? "null" : json_string(choice.text)) + ",\"refusal\":null";
+  if (!choice.reasoning.empty()) out += ",\"reasoning_content\":" + json_string(choice.reasoning);
+  if (!choice.calls.empty()) {
+    out += ",\"tool_calls\":[";
+    for (const Call& call : choice.calls) {
+      if (out.back() != '[') out += ',';
+      out += "{\"id\":" + json_string(call.id) + R"(,"type":"function","function":{"name":)" + json_string(call.name) +
+             ",\"arguments\":" + json_string(call.arguments) + "}}";
+    }
+    out += ']';
+  }
+  return out + '}';
 }
 
 std::string ChatFormat::body(const Usage& usage) {
-  std::string out = "{\"id\":\"" + id_ + "\",\"object\":\"chat.completion\",\"created\":" + std::to_string(created_) +
-                    ",\"model\":" + model_json_ + ",\"choices\":[";
+  std::string out = head("chat.completion") + ",\"choices\":[";
   for (size_t i = 0; i < choices_.size(); ++i) {
     if (i > 0) out += ',';
     const Choice& choice = choices_[i];
-    out += "{\"index\":" + std::to_string(i) +
-           ",\"message\":{\"role\":\"assistant\",\"content\":" + json_string(choice.text) +
-           ",\"refusal\":null},\"logprobs\":" +
-           (logprobs_ ? "{\"content\":[" + choice.logprobs + "],\"refusal\":null}" : "null") + ",\"finish_reason\":\"" +
-           finish_reason_text(choice.finish) + "\"}";
+    out += "{\"index\":" + std::to_string(i) + ",\"message\":" + message_json(choice) +
+           ",\"logprobs\":" + (logprobs_ ? "{\"content\":[" + choice.logprobs + "],\"refusal\":null}" : "null") +
+           ",\"finish_reason\":\"" + chat_finish_reason(choice.finish, !choice.calls.empty()) +
+           "\",\"stop_reason\":" + stop_reason_json(choice.stop_reason);
+    if (options_.return_token_ids) out += ",\"token_ids\":" + token_list_json(choice.tokens);
+    out += '}';
   }
-  return out + "],\"usage\":" + usage_json(usage) + "}";
+  out += "],\"usage\":" + usage_json(usage);
+  if (options_.return_token_ids) out += ",\"prompt_token_ids\":" + token_list_json(prompt_);
+  return out + '}';
 }
 
 }  // namespace twostroke::openai

@@ -97,29 +97,69 @@ void read_messages(FieldReader& fields, Json& messages) {
       return;
     }
     if (!flatten_content(fields, where, message)) return;
+    // Templates concatenate content, where they do not ask for tool calls first.
+    const auto calls = message.find("tool_calls");
+    const bool has_calls = calls != message.end() && calls->is_array() && !calls->empty();
+    if (message["content"].is_null() && !has_calls) message["content"] = "";
     if (!parse_tool_arguments(fields, where, guard, message)) return;
   }
 }
 
-void refuse_tools(FieldReader& fields) {
-  if (const Json* tools = fields.find("tools"); tools != nullptr && !(tools->is_array() && tools->empty())) {
-    fields.fail("tools", "'tools' is not supported by this server: leave it out.");
+void read_template_kwargs(FieldReader& fields, Json& kwargs) {
+  kwargs = Json::object();
+  if (const Json* own = fields.find("chat_template_kwargs")) {
+    if (!own->is_object()) {
+      fields.fail("chat_template_kwargs",
+                  "'chat_template_kwargs' must be an object, not " + json_type_name(*own) + ".");
+      return;
+    }
+    for (const char* name : kReservedKwargs) {
+      if (own->contains(name)) {
+        fields.fail("chat_template_kwargs", std::string("'chat_template_kwargs' must not set '") + name + "'.");
+      }
+    }
+    kwargs = *own;
   }
-  if (const Json* choice = fields.find("tool_choice"); choice != nullptr && *choice != "none") {
-    fields.fail("tool_choice", "'tool_choice' is only allowed when 'tools' are specified.");
+  if (const Json* documents = fields.find("documents")) {
+    const bool objects = documents->is_array() && std::all_of(documents->begin(), documents->end(),
+                                                              [](const Json& item) { return item.is_object(); });
+    if (!objects) fields.fail("documents", "'documents' must be an array of objects.");
+    kwargs["documents"] = *documents;
   }
+  if (const auto effort = fields.string("reasoning_effort")) kwargs["reasoning_effort"] = *effort;
+}
+
+void read_prompt_end(FieldReader& fields, ChatRequest& request) {
+  request.continue_final_message = fields.boolean("continue_final_message", false);
+  request.add_generation_prompt = fields.boolean("add_generation_prompt", !request.continue_final_message);
+  if (request.continue_final_message && request.add_generation_prompt) {
+    fields.fail("continue_final_message",
+                "'continue_final_message' and 'add_generation_prompt' cannot both be true: the prompt either ends "
+                "within the last message or begins a new one.");
+  }
+  if (request.continue_final_message && !fields.error()) {
+    const Json& content = request.messages.back()["content"];
+    if (!content.is_string() || content.get_ref<const std::string&>().empty()) {
+      fields.fail("continue_final_message", "'continue_final_message' needs a last message that has content.");
+    }
+  }
+  request.echo = fields.boolean("echo", false);
+}
+
+void refuse_unsupported_chat(FieldReader& fields) {
   if (const Json* modalities = fields.find("modalities");
       modalities != nullptr && *modalities != Json::array({"text"})) {
     fields.fail("modalities", "'modalities' is not supported by this server, except [\"text\"].");
-  }
-  if (const Json* prompt = fields.find("add_generation_prompt"); prompt != nullptr && *prompt != true) {
-    fields.fail("add_generation_prompt", "'add_generation_prompt' is not supported by this server, except true.");
   }
   if (fields.find("chat_template") != nullptr) {
     fields.fail("chat_template",
                 "'chat_template' is not accepted from clients: start the server with --chat-template.");
   }
-  if (fields.boolean("echo", false)) fields.fail("echo", "'echo' is not supported by this server: leave it out.");
+  for (const char* name : {"functions", "function_call"}) {
+    if (fields.find(name) != nullptr) {
+      fields.fail(name, std::string("'") + name + "' is not supported by this server: use 'tools' and 'tool_choice'.");
+    }
+  }
 }
 
 }  // namespace
@@ -139,21 +179,11 @@ std::variant<ChatRequest, ApiError> parse_chat_request(const Json& body, int32_t
     fields.fail("top_logprobs", "'top_logprobs' is only allowed when 'logprobs' is true.");
   }
   if (logprobs) request.options.sampling.logprobs = static_cast<int32_t>(top_logprobs.value_or(0));
-  request.template_kwargs = Json::object();
-  if (const Json* kwargs = fields.find("chat_template_kwargs")) {
-    if (!kwargs->is_object()) {
-      fields.fail("chat_template_kwargs",
-                  "'chat_template_kwargs' must be an object, not " + json_type_name(*kwargs) + ".");
-    } else {
-      request.template_kwargs = *kwargs;
-      for (const char* name : kReservedKwargs) {
-        if (kwargs->contains(name)) {
-          fields.fail("chat_template_kwargs", std::string("'chat_template_kwargs' must not set '") + name + "'.");
-        }
-      }
-    }
-  }
-  refuse_tools(fields);
+  read_template_kwargs(fields, request.template_kwargs);
+  request.tools = read_tool_options(fields);
+  request.options.parallel_tool_calls = request.tools.parallel;
+  read_prompt_end(fields, request);
+  refuse_unsupported_chat(fields);
   refuse_unsupported(fields);
   if (fields.error()) return *fields.error();
   return request;

@@ -29,7 +29,7 @@ asio::awaitable<void> completions(Exchange& exchange, Service& service) {
     co_return;
   }
   CompletionFormat format(service.tokenizer, service.model_name, request->options,
-                          request->prompts.size() * request->options.n);
+                          request->prompts.size() * request->options.n, request->echo);
   std::function<Prompts()> prepare = [&service, request] { return prepare_completion(service, *request); };
   co_await generate(exchange, service, request->options, std::move(prepare), kCompletionTokensDefault, format);
 }

@@ -11,10 +11,11 @@ namespace twostroke::openai {
 
 class CompletionFormat final : public AnswerFormat {
  public:
-  // `choices`: prompts times n.
+  // `choices`: prompts times n. `echo`: each choice begins with its prompt.
   CompletionFormat(const Tokenizer& tokenizer, const std::string& model, const GenerationOptions& options,
-                   size_t choices);
+                   size_t choices, bool echo = false);
 
+  void prepared(const PreparedPrompts& prompts) override;
   void begin(const Usage& usage, std::string& out) override;
   void piece(const Piece& piece, std::string& out) override;
   void usage(const Usage& usage, std::string& out) override;
@@ -23,24 +24,31 @@ class CompletionFormat final : public AnswerFormat {
 
  private:
   struct Choice {
-    std::string text;
+    std::string text;       // with the prompt's before it when that is asked for
+    size_t echo_bytes = 0;  // of the prompt
     std::vector<TokenEntry> entries;
+    std::vector<TokenId> tokens;
     FinishReason finish = FinishReason::kStop;
+    StopReason stop_reason;
     // Where the text so far ends, for text_offset, which counts characters.
     size_t counted_bytes = 0;
     size_t counted_characters = 0;
   };
   std::string head() const;
+  // `more`: further members of the choice, each with a comma before it.
+  void append_chunk(std::string& out, uint32_t choice, const std::string& text, const std::string& more,
+                    const char* finish_reason, const Usage& usage) const;
   // {"tokens", "token_logprobs", "top_logprobs", "text_offset"}; `choice.text` holds the text up to the entries' last
   // one.
   std::string logprobs_json(Choice& choice, const std::vector<TokenEntry>& entries) const;
 
   const Tokenizer& tokenizer_;
-  const int32_t logprobs_;
-  const bool include_usage_;
+  const GenerationOptions options_;
+  const bool echo_;
   const std::string id_;
   const int64_t created_;
   const std::string model_json_;
+  PreparedPrompts prompts_;  // with `echo` or return_token_ids
   std::vector<Choice> choices_;
 };
 

@@ -17,6 +17,7 @@ constexpr size_t kTotalChoicesMax = 128;
 struct CompletionRequest {
   std::string model;  // "" when the client named none
   GenerationOptions options;
+  bool echo = false;  // the text begins with the prompt
   // Each is text or token ids, as the client sent it.
   std::vector<std::variant<std::string, std::vector<TokenId>>> prompts;
 };

@@ -34,8 +34,9 @@ asio::awaitable<void> generate(Exchange& exchange, Service& service, const Gener
     co_return;
   }
   if (exchange.disconnected()) co_return;
+  format.prepared(std::get<PreparedPrompts>(prompts));
   Generation generation(service, exchange.executor(), options);
-  if (const auto error = generation.start(std::get<0>(std::move(prompts)), max_tokens_default)) {
+  if (const auto error = generation.start(std::get<PreparedPrompts>(std::move(prompts)), max_tokens_default)) {
     HttpResponse response = format.error_response(*error);
     co_await refuse(exchange, service, std::move(response));
     co_return;

@@ -1,6 +1,9 @@
 #include "server/openai/generation.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "server/openai/answer.h"
 
 namespace twostroke::openai {
 
@@ -13,10 +16,6 @@ Generation::Generation(Service& service, asio::any_io_executor executor, const G
                                         [&engine = service.engine, ids = ids_] {
                                           for (const RequestId id : *ids) engine.cancel(id);
                                         });
-  if (!options_.ignore_eos) {
-    const auto tokens = service.tokenizer.end_of_generation();
-    stop_tokens_.assign(tokens.begin(), tokens.end());
-  }
 }
 
 Generation::~Generation() { cancel_all(); }
@@ -35,18 +34,47 @@ void Generation::abandon() {
   queue_->close();
 }
 
-std::optional<ApiError> Generation::start(std::vector<std::vector<TokenId>> prompts, uint32_t max_tokens_default) {
+void Generation::set_stop_tokens(bool parses_reply) {
+  stop_tokens_ = options_.stop_token_ids;
+  const auto add = [this](std::span<const TokenId> tokens) {
+    stop_tokens_.insert(stop_tokens_.end(), tokens.begin(), tokens.end());
+  };
+  if (!options_.ignore_eos) add(service_.tokenizer.end_of_generation());
+  if (!options_.ignore_eos && parses_reply) add(service_.reply_syntax->extra_stop_tokens());
+  std::sort(stop_tokens_.begin(), stop_tokens_.end());
+  stop_tokens_.erase(std::unique(stop_tokens_.begin(), stop_tokens_.end()), stop_tokens_.end());
+}
+
+Generation::Choice Generation::make_choice(const std::vector<TokenId>& prompt,
+                                           const std::optional<reply::ParseOptions>& reply) const {
+  SequenceOutput::Options output{
+      .stop = options_.stop,
+      .include_stop = options_.include_stop,
+      // Text continues the prompt, unless there is nothing but BOS before it.
+      .at_start = prompt.size() == 1 && prompt.front() == service_.tokenizer.bos(),
+      .skip_special = options_.skip_special_tokens,
+      .keep_entries = options_.sampling.logprobs >= 0,
+      .min_tokens = options_.min_tokens,
+  };
+  std::unique_ptr<reply::ReplyParser> parser;
+  if (reply) {
+    output.shown = service_.reply_syntax->marker_tokens();
+    parser = service_.reply_syntax->parser(*reply);
+  }
+  return {.output = SequenceOutput(service_.tokenizer, std::move(output)), .parser = std::move(parser)};
+}
+
+std::optional<ApiError> Generation::start(PreparedPrompts prepared, uint32_t max_tokens_default) {
+  auto& prompts = prepared.tokens;
   for (const auto& prompt : prompts) {
     if (auto error = context_overflow(prompt.size(), service_.engine.backend_info().context_max)) return error;
   }
+  if (service_.reply_syntax == nullptr) prepared.reply.reset();
+  set_stop_tokens(prepared.reply.has_value());
   for (size_t i = 0; i < prompts.size(); ++i) ids_->push_back(service_.hub.next_id());
   for (size_t i = 0; i < prompts.size(); ++i) {
-    // Text continues the prompt, unless there is nothing but BOS before it.
-    const bool at_start = prompts[i].size() == 1 && prompts[i].front() == service_.tokenizer.bos();
     for (uint32_t sequence = 0; sequence < options_.n; ++sequence) {
-      choices_.push_back({SequenceOutput(
-          service_.tokenizer,
-          {.stop = options_.stop, .at_start = at_start, .keep_entries = options_.sampling.logprobs >= 0})});
+      choices_.push_back(make_choice(prompts[i], prepared.reply));
     }
     Request request;
     request.id = (*ids_)[i];
@@ -106,7 +134,7 @@ void Generation::take(Event& event, Batch& batch) {
       take_token(event, index, batch);
       break;
     case Event::Kind::kSequenceFinished:
-      finish_choice(index, event.finish_reason, batch);
+      take_finish(index, event.finish_reason, batch);
       break;
     case Event::Kind::kEnded:
       take_end(*found, event, batch);
@@ -114,36 +142,86 @@ void Generation::take(Event& event, Batch& batch) {
   }
 }
 
+bool Generation::is_own_stop(TokenId token) const {
+  const auto& own = options_.stop_token_ids;
+  return std::binary_search(own.begin(), own.end(), token);
+}
+
+bool Generation::ends_generation(TokenId token) const {
+  const auto ends = service_.tokenizer.end_of_generation();
+  return !options_.ignore_eos && std::binary_search(ends.begin(), ends.end(), token);
+}
+
 void Generation::take_token(Event& event, uint32_t index, Batch& batch) {
   Choice& choice = choices_[index];
   if (choice.finished) return;  // made in the step that was under way when its stop string was found
+  ++usage_.completion_tokens;
+  if (options_.return_token_ids) choice.tokens.push_back(event.token);
   if (std::binary_search(stop_tokens_.begin(), stop_tokens_.end(), event.token)) {
-    choice.output.push_stop_token();
+    choice.stop_token = event.token;
+    if (!options_.include_stop || !is_own_stop(event.token)) return;
+  }
+  Piece piece = make_piece(index, choice.output.push(event.token, event.logprob, std::move(event.top)));
+  if (choice.finished) service_.engine.finish_sequence(event.request, event.sequence);
+  const bool news = !piece.text.empty() || !piece.reasoning.empty() || !piece.tool_calls.empty() ||
+                    !piece.entries.empty() || piece.finished;
+  if (!news) {
+    if (options_.return_token_ids) choice.tokens = std::move(piece.tokens);
     return;
   }
-  OutputDelta delta = choice.output.push(event.token, event.logprob, std::move(event.top));
-  const bool stopped = delta.stopped;
-  if (!delta.text.empty() || !delta.entries.empty() || stopped) {
-    batch.pieces.push_back({.choice = index, .text = std::move(delta.text), .entries = std::move(delta.entries)});
+  batch.pieces.push_back(std::move(piece));
+}
+
+void Generation::take_finish(uint32_t index, FinishReason reason, Batch& batch) {
+  Choice& choice = choices_[index];
+  if (choice.finished) return;
+  Piece piece = make_piece(index, choice.output.finish());
+  if (!choice.finished) {
+    if (is_own_stop(choice.stop_token) && !ends_generation(choice.stop_token)) piece.stop_reason = choice.stop_token;
+    finish_choice(piece, reason);
   }
-  if (stopped) {
-    batch.pieces.back().finished = FinishReason::kStop;
-    choice.finished = true;
-    usage_.completion_tokens += choice.output.token_count();
-    service_.engine.finish_sequence(event.request, event.sequence);
+  batch.pieces.push_back(std::move(piece));
+}
+
+// A piece of what has become certain; the choice's last one when a stop string was found.
+Piece Generation::make_piece(uint32_t index, OutputDelta&& delta) {
+  Choice& choice = choices_[index];
+  Piece piece{.choice = index, .entries = std::move(delta.entries), .tokens = std::exchange(choice.tokens, {})};
+  if (choice.parser) {
+    read_reply(choice.parser->push(delta.text), piece);
+  } else {
+    piece.text = std::move(delta.text);
+  }
+  piece.usage = usage_;
+  if (delta.stopped) {
+    piece.stop_reason = std::move(delta.stop);
+    finish_choice(piece, FinishReason::kStop);
+  }
+  return piece;
+}
+
+void Generation::read_reply(reply::ReplyDelta&& delta, Piece& piece) const {
+  piece.reasoning += delta.reasoning;
+  piece.text += delta.content;
+  for (reply::ToolCallDelta& call : delta.tool_calls) {
+    if (!options_.parallel_tool_calls && call.index > 0) continue;
+    if (call.begins && call.id.empty()) call.id = new_id("call_");
+    piece.tool_calls.push_back(std::move(call));
   }
 }
 
-void Generation::finish_choice(uint32_t index, FinishReason reason, Batch& batch) {
-  Choice& choice = choices_[index];
-  if (choice.finished) return;
+void Generation::finish_choice(Piece& piece, FinishReason reason) {
+  Choice& choice = choices_[piece.choice];
   choice.finished = true;
-  OutputDelta delta = choice.output.finish();
-  usage_.completion_tokens += choice.output.token_count();
-  batch.pieces.push_back({.choice = index,
-                          .text = std::move(delta.text),
-                          .entries = std::move(delta.entries),
-                          .finished = delta.stopped ? FinishReason::kStop : reason});
+  piece.finished = reason;
+  if (!choice.parser) return;
+  // A stop token that is no text for the client may still be a marker.
+  const auto markers = service_.reply_syntax->marker_tokens();
+  const bool unseen = !options_.include_stop || !is_own_stop(choice.stop_token);
+  if (unseen && std::binary_search(markers.begin(), markers.end(), choice.stop_token)) {
+    read_reply(choice.parser->push(service_.tokenizer.piece(choice.stop_token, /*special=*/true)), piece);
+  }
+  read_reply(choice.parser->finish(), piece);
 }
 
 void Generation::take_end(Part& part, const Event& event, Batch& batch) {

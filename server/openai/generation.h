@@ -1,7 +1,8 @@
 // Generation: one client's call on its way through the engine, as a stream of pieces.
 //
 // It owns the engine requests of the call (one per prompt, `n` sequences each), turns their events into text, applies
-// stop strings, and ends with usage or an error. Every protocol, streaming or not, is a mapping of the same pieces.
+// stop strings, tells reasoning and tool calls from content, and ends with usage or an error. Every protocol, streaming
+// or not, is a mapping of the same pieces.
 //
 // Thread-safety: used on the exchange's executor only.
 #pragma once
@@ -11,17 +12,28 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "scheduler/event.h"
 #include "server/openai/api_error.h"
 #include "server/openai/event_queue.h"
 #include "server/openai/generation_options.h"
+#include "server/openai/prompts.h"
 #include "server/openai/service.h"
 #include "server/text/reply/reply_parser.h"
 #include "server/text/sequence_output.h"
 
 namespace twostroke::openai {
+
+struct Usage {
+  uint64_t prompt_tokens = 0;
+  uint64_t completion_tokens = 0;
+  uint64_t cached_tokens = 0;  // known when everything has ended
+};
+
+// What ended a choice, beside its FinishReason: the client's own stop string or stop token; neither otherwise.
+using StopReason = std::variant<std::monostate, std::string, TokenId>;
 
 // Something new for one choice. Choices count through all prompts: choice = prompt * n + sequence.
 struct Piece {
@@ -29,14 +41,12 @@ struct Piece {
   std::string text;                              // content
   std::string reasoning;                         // what a ReplyParser found to be reasoning; "" without one
   std::vector<reply::ToolCallDelta> tool_calls;  // likewise; each first delta has an id, made here if need be
-  std::vector<TokenEntry> entries;               // log-probabilities of the tokens that `text` brought, when asked for
-  std::optional<FinishReason> finished;          // the choice's last piece
-};
-
-struct Usage {
-  uint64_t prompt_tokens = 0;
-  uint64_t completion_tokens = 0;
-  uint64_t cached_tokens = 0;
+  std::vector<TokenEntry> entries;  // log-probabilities, when asked for, of tokens whose text is certain by now,
+                                    // whatever a ReplyParser makes of it
+  std::vector<TokenId> tokens;  // with return_token_ids: those made since the choice's piece before, stop tokens too
+  Usage usage;                  // of the whole call, up to this piece
+  std::optional<FinishReason> finished;  // the choice's last piece
+  StopReason stop_reason;                // with `finished` only
 };
 
 struct Batch {
@@ -53,8 +63,8 @@ class Generation {
   Generation(const Generation&) = delete;
   Generation& operator=(const Generation&) = delete;
 
-  // Submits one request per prompt, each non-empty. After an error nothing runs.
-  std::optional<ApiError> start(std::vector<std::vector<TokenId>> prompts, uint32_t max_tokens_default);
+  // Submits one request per prompt. After an error nothing runs.
+  std::optional<ApiError> start(PreparedPrompts prepared, uint32_t max_tokens_default);
 
   // What has happened since the last call; waits at most `timeout` for something (zero: for ever; then a Batch without
   // pieces that has not ended means silence).
@@ -68,16 +78,26 @@ class Generation {
  private:
   struct Choice {
     SequenceOutput output;
+    std::unique_ptr<reply::ReplyParser> parser;  // nullptr: all text is content
+    std::vector<TokenId> tokens;                 // for the next piece
+    TokenId stop_token = -1;                     // the one that came
     bool finished = false;
   };
   struct Part {
     RequestId id = 0;
     bool ended = false;
   };
+  void set_stop_tokens(bool parses_reply);
+  Choice make_choice(const std::vector<TokenId>& prompt, const std::optional<reply::ParseOptions>& reply) const;
   void take(Event& event, Batch& batch);
   void take_token(Event& event, uint32_t index, Batch& batch);
-  void finish_choice(uint32_t index, FinishReason reason, Batch& batch);
+  void take_finish(uint32_t index, FinishReason reason, Batch& batch);
   void take_end(Part& part, const Event& event, Batch& batch);
+  Piece make_piece(uint32_t index, OutputDelta&& delta);
+  void read_reply(reply::ReplyDelta&& delta, Piece& piece) const;
+  void finish_choice(Piece& piece, FinishReason reason);
+  bool is_own_stop(TokenId token) const;      // one of the client's stop_token_ids
+  bool ends_generation(TokenId token) const;  // by the model's own rules, as this request sees them
   void cancel_all();
 
   Service& service_;

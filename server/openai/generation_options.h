@@ -24,9 +24,16 @@ struct GenerationOptions {
   std::optional<uint32_t> max_tokens;  // none: the protocol's default
   uint32_t n = 1;
   std::vector<std::string> stop;
+  std::vector<TokenId> stop_token_ids;  // sorted
+  bool include_stop = false;            // a stop string or stop token that ended the text is part of it
   bool ignore_eos = false;
+  uint32_t min_tokens = 0;
+  bool skip_special_tokens = true;
+  bool return_token_ids = false;
+  bool parallel_tool_calls = true;  // false: calls after the first are dropped
   bool stream = false;
   bool include_usage = false;
+  bool continuous_usage = false;  // every chunk has the usage so far
 };
 
 // Reads the shared parameters. Without a seed one is drawn at random. `vocab_size` bounds logit_bias.

@@ -32,6 +32,68 @@ jinja::CivilTime local_time() {
   return jinja::civil_from_seconds(now + fields.tm_gmtoff);
 }
 
+Json template_context(const Service& service, const ChatRequest& request) {
+  Json context = request.template_kwargs;
+  context["messages"] = messages_for(service, request.messages);
+  // As transformers and vLLM do: templates ask whether it is none, and a model that must not call is not told of tools.
+  context["tools"] = request.tools.choice == ToolOptions::Choice::kNone ? Json() : request.tools.tools;
+  if (!context.contains("documents")) context["documents"] = nullptr;
+  context["add_generation_prompt"] = request.add_generation_prompt;
+  context["bos_token"] = special_text(service.tokenizer, service.tokenizer.bos());
+  context["eos_token"] = special_text(service.tokenizer, service.tokenizer.eos());
+  return context;
+}
+
+// True when there were any.
+bool fill_null_contents(Json& messages) {
+  bool filled = false;
+  for (Json& message : messages) {
+    if (!message["content"].is_null()) continue;
+    message["content"] = "";
+    filled = true;
+  }
+  return filled;
+}
+
+// Ends the prompt where its last message's content ends. Templates may trim the content.
+std::optional<ApiError> cut_behind_content(std::string_view content, std::vector<jinja::Span>& spans) {
+  std::string text;
+  for (const jinja::Span& span : spans) text += span.text;
+  size_t at = text.rfind(content);
+  if (at == std::string::npos) {
+    constexpr std::string_view kSpace = " \t\r\n";
+    const size_t begin = std::min(content.find_first_not_of(kSpace), content.size());
+    content = content.substr(begin, content.find_last_not_of(kSpace) + 1 - begin);
+    at = text.rfind(content);
+  }
+  if (content.empty() || at == std::string::npos) {
+    return bad_field("continue_final_message",
+                     "'continue_final_message' is not possible here: the chat template does not write the last "
+                     "message's content as it is.");
+  }
+  size_t rest = at + content.size();
+  for (size_t i = 0; i < spans.size(); ++i) {
+    if (rest > spans[i].text.size()) {
+      rest -= spans[i].text.size();
+      continue;
+    }
+    spans[i].text.resize(rest);
+    spans.resize(i + 1);
+    break;
+  }
+  return std::nullopt;
+}
+
+// How the answer is to be read. What the template wrote behind the last message begins the answer's own turn.
+reply::ParseOptions parse_options(const ChatRequest& request, const std::vector<jinja::Span>& spans) {
+  reply::ParseOptions options;
+  options.tool_calls = request.tools.choice != ToolOptions::Choice::kNone;
+  for (const ToolOptions::Function& function : request.tools.callable) options.tool_names.push_back(function.name);
+  const bool own_text = !spans.empty() && (spans.back().from_template || request.continue_final_message);
+  if (own_text) options.prompt_end = spans.back().text;
+  return options;
+}
+
 // The refusal of a text that has too many tokens even if each were the vocabulary's longest.
 std::optional<ApiError> beyond_context(const Service& service, size_t bytes) {
   const size_t longest = std::max<size_t>(service.tokenizer.longest_token_bytes(), 1);
@@ -46,33 +108,42 @@ Prompts prepare_chat(const Service& service, const ChatRequest& request) {
                         "The model '" + service.model_name +
                         "' has no chat template: use /v1/completions, or start the server with --chat-template."};
   }
-  Json context = request.template_kwargs;
-  context["messages"] = messages_for(service, request.messages);
-  context["add_generation_prompt"] = true;
-  context["bos_token"] = special_text(service.tokenizer, service.tokenizer.bos());
-  context["eos_token"] = special_text(service.tokenizer, service.tokenizer.eos());
-
   jinja::RenderOptions options;
   options.now = local_time();
   options.trusted_variables = {"bos_token", "eos_token"};
   // Some published templates need both, and a render works on its own copy of the context.
   options.mutable_containers = true;
   options.from_json = true;
+  Json context = template_context(service, request);
   Result<std::vector<jinja::Span>> spans = service.chat_template->render_spans(context, options);
+  // Templates that know no tool calls may concatenate a content that is null.
+  if (!spans.ok() && fill_null_contents(context["messages"])) {
+    spans = service.chat_template->render_spans(context, options);
+  }
   if (!spans.ok()) {
     return ApiError{.message = "The chat template cannot render these messages: " + spans.status().message(),
                     .param = "messages"};
   }
+  if (request.continue_final_message) {
+    if (auto error = cut_behind_content(request.messages.back()["content"].get_ref<const std::string&>(), *spans)) {
+      return *error;
+    }
+  }
   size_t bytes = 0;
   for (const jinja::Span& span : *spans) bytes += span.text.size();
   if (auto error = beyond_context(service, bytes)) return *error;
-  std::vector<TokenId> tokens = encode_chat_prompt(service.tokenizer, *spans);
-  if (tokens.empty()) return ApiError{.message = "The messages render to an empty prompt.", .param = "messages"};
-  return std::vector<std::vector<TokenId>>{std::move(tokens)};
+  PreparedPrompts prepared;
+  prepared.tokens.push_back(encode_chat_prompt(service.tokenizer, *spans));
+  if (prepared.tokens[0].empty()) {
+    return ApiError{.message = "The messages render to an empty prompt.", .param = "messages"};
+  }
+  prepared.reply = parse_options(request, *spans);
+  return prepared;
 }
 
 Prompts prepare_completion(const Service& service, const CompletionRequest& request) {
-  std::vector<std::vector<TokenId>> prompts;
+  PreparedPrompts prepared;
+  std::vector<std::vector<TokenId>>& prompts = prepared.tokens;
   for (const auto& prompt : request.prompts) {
     if (const auto* ids = std::get_if<std::vector<TokenId>>(&prompt)) {
       prompts.push_back(*ids);
@@ -88,7 +159,7 @@ Prompts prepare_completion(const Service& service, const CompletionRequest& requ
     }
     if (auto error = context_overflow(prompts.back().size(), service.engine.backend_info().context_max)) return *error;
   }
-  return prompts;
+  return prepared;
 }
 
 }  // namespace twostroke::openai

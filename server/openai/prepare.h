@@ -4,18 +4,12 @@
 // by the context and not by the size of the body.
 #pragma once
 
-#include <variant>
-#include <vector>
-
-#include "server/openai/api_error.h"
 #include "server/openai/chat_request.h"
 #include "server/openai/completion_request.h"
+#include "server/openai/prompts.h"
 #include "server/openai/service.h"
 
 namespace twostroke::openai {
-
-// One list of token ids per prompt, none of them empty; or why there is none.
-using Prompts = std::variant<std::vector<std::vector<TokenId>>, ApiError>;
 
 // Renders the chat template and tokenizes. Special tokens in what the client wrote are text, never control.
 Prompts prepare_chat(const Service& service, const ChatRequest& request);

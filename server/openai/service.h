@@ -15,6 +15,7 @@
 #include "server/openai/event_queue.h"
 #include "server/openai/response_store.h"
 #include "server/text/jinja/template.h"
+#include "server/text/reply/reply_syntax.h"
 #include "server/text/tokenizer.h"
 
 namespace twostroke::openai {
@@ -27,8 +28,9 @@ struct ServiceLimits {
 
 struct Service {
   const Tokenizer& tokenizer;
-  const jinja::Template* chat_template;   // nullptr: the model has none
-  bool template_knows_developer = false;  // otherwise a "developer" message is a "system" message
+  const jinja::Template* chat_template;              // nullptr: the model has none
+  bool template_knows_developer = false;             // otherwise a "developer" message is a "system" message
+  const reply::ReplySyntax* reply_syntax = nullptr;  // nullptr: answers are not parsed, all of their text is content
   Engine& engine;
   RequestHub& hub;
   boost::asio::thread_pool& text_pool;  // templates and tokenizing stay off the I/O threads

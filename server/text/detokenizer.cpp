@@ -1,5 +1,6 @@
 #include "server/text/detokenizer.h"
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
 
@@ -8,11 +9,15 @@
 
 namespace twostroke {
 
-Detokenizer::Detokenizer(const Tokenizer& tokenizer, bool at_start, bool skip_special)
-    : tokenizer_(tokenizer), strip_space_(at_start && tokenizer.strips_leading_space()), skip_special_(skip_special) {}
+Detokenizer::Detokenizer(const Tokenizer& tokenizer, bool at_start, bool skip_special, std::span<const TokenId> shown)
+    : tokenizer_(tokenizer),
+      strip_space_(at_start && tokenizer.strips_leading_space()),
+      skip_special_(skip_special),
+      shown_(shown) {}
 
 std::string Detokenizer::push(TokenId token) {
-  std::string_view piece = tokenizer_.piece(token, !skip_special_);
+  const bool special = !skip_special_ || std::binary_search(shown_.begin(), shown_.end(), token);
+  std::string_view piece = tokenizer_.piece(token, special);
   if (piece.empty()) return {};
   // A special token that is written out is no dummy space, and what follows it keeps its own.
   if (std::exchange(strip_space_, false) && piece.front() == ' ') piece.remove_prefix(1);

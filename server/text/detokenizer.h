@@ -7,6 +7,7 @@
 // Thread-safety: one user at a time. The tokenizer must outlive it.
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "kernels/token.h"
@@ -18,8 +19,9 @@ class Tokenizer;
 class Detokenizer {
  public:
   // `at_start`: the text begins here, so that a SentencePiece dummy space is dropped from the first piece. A
-  // continuation of a prompt is not at its start. `skip_special`: control tokens produce no text.
-  Detokenizer(const Tokenizer& tokenizer, bool at_start, bool skip_special);
+  // continuation of a prompt is not at its start. `skip_special`: control tokens produce no text, except those of
+  // `shown` (sorted, must outlive it).
+  Detokenizer(const Tokenizer& tokenizer, bool at_start, bool skip_special, std::span<const TokenId> shown = {});
 
   std::string push(TokenId token);
   std::string finish();  // the rest: an incomplete character as U+FFFD; afterwards only destruction is allowed
@@ -28,6 +30,7 @@ class Detokenizer {
   const Tokenizer& tokenizer_;
   bool strip_space_;
   bool skip_special_;
+  std::span<const TokenId> shown_;
   std::string pending_;  // an incomplete character, at most 3 bytes
 };
 

@@ -1,19 +1,19 @@
 #include "server/text/sequence_output.h"
 
-#include <utility>
-
 namespace twostroke {
 
 SequenceOutput::SequenceOutput(const Tokenizer& tokenizer, Options options)
-    : detokenizer_(tokenizer, options.at_start, /*skip_special=*/true),
-      stops_(std::move(options.stop)),
-      keep_entries_(options.keep_entries) {}
+    : detokenizer_(tokenizer, options.at_start, options.skip_special, options.shown),
+      stops_(options.stop, options.include_stop),
+      keep_entries_(options.keep_entries),
+      min_tokens_(options.min_tokens) {}
 
 OutputDelta SequenceOutput::push(TokenId token, float logprob, std::vector<TokenLogprob> top) {
   ++token_count_;
   if (keep_entries_) held_.push_back({token, logprob, std::move(top), decoded_bytes_});
-  const std::string text = detokenizer_.push(token);
+  std::string text = detokenizer_.push(token);
   decoded_bytes_ += text.size();
+  if (token_count_ <= min_tokens_) return release({.text = std::move(text)}, /*at_end=*/false);
   return release(stops_.push(text), /*at_end=*/false);
 }
 
@@ -29,6 +29,7 @@ OutputDelta SequenceOutput::release(StopStrings::Output output, bool at_end) {
   OutputDelta delta;
   delta.text = std::move(output.text);
   delta.stopped = output.stopped;
+  delta.stop = std::move(output.stop);
   released_bytes_ += delta.text.size();
   // Before the end, a token goes out with the first byte that follows its beginning, so that an entry is never sent for
   // text that a stop string may still cut away. A whole text takes along the tokens without text at its end.

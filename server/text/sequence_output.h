@@ -11,6 +11,7 @@
 #pragma once
 
 #include <deque>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -32,14 +33,19 @@ struct OutputDelta {
   std::string text;
   std::vector<TokenEntry> entries;  // empty unless log-probabilities are kept
   bool stopped = false;             // a stop string was found: the sequence ends here
+  std::string stop;                 // which one
 };
 
 class SequenceOutput {
  public:
   struct Options {
     std::vector<std::string> stop;
-    bool at_start = false;      // see Detokenizer
-    bool keep_entries = false;  // collect log-probability entries
+    bool include_stop = false;  // a stop string that was found stays at the end of the text
+    bool at_start = false;      // these three: see Detokenizer
+    bool skip_special = true;
+    std::span<const TokenId> shown;  // control tokens whose text whoever reads this needs, and takes out
+    bool keep_entries = false;       // collect log-probability entries
+    uint32_t min_tokens = 0;         // stop strings are looked for behind so many tokens only
   };
   SequenceOutput(const Tokenizer& tokenizer, Options options);
 
@@ -58,6 +64,7 @@ class SequenceOutput {
   Detokenizer detokenizer_;
   StopStrings stops_;
   bool keep_entries_;
+  uint32_t min_tokens_;
   uint32_t token_count_ = 0;
   size_t decoded_bytes_ = 0;   // handed to stops_
   size_t released_bytes_ = 0;  // handed out

@@ -54,11 +54,12 @@ StopStrings::Output StopStrings::push(std::string_view text) {
     node_ = advance(node_, byte);
     if (const uint32_t stop_size = nodes_[node_].stop_size; stop_size > 0) {
       stopped_ = true;
+      std::string stop = held_.substr(held_.size() - stop_size);
       if (!include_stop_) held_.erase(held_.size() - stop_size);
-      return {std::exchange(held_, {}), true};
+      return {std::exchange(held_, {}), true, std::move(stop)};
     }
   }
-  Output out{held_.substr(0, held_.size() - nodes_[node_].size), false};
+  Output out{.text = held_.substr(0, held_.size() - nodes_[node_].size)};
   held_.erase(0, out.text.size());
   return out;
 }

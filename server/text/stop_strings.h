@@ -25,6 +25,7 @@ class StopStrings {
   struct Output {
     std::string text;      // may be sent now
     bool stopped = false;  // a stop string was found; text ends right before it (or behind it), nothing follows
+    std::string stop;      // which one it was
   };
   Output push(std::string_view text);  // requires that no earlier call returned stopped
   std::string finish();                // what was held back, when the text ends without a stop string

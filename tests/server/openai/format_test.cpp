@@ -101,6 +101,131 @@ TEST(ChatFormat, SendsTheRoleOncePerChoiceAndUsageOnlyWhenAsked) {
   EXPECT_EQ(roles, 2U);
 }
 
+// One choice that thinks, speaks and calls two functions.
+std::vector<Piece> calling_pieces(FinishReason reason) {
+  return {
+      {.reasoning = "hm"},
+      {.text = "I look"},
+      {.tool_calls = {{.index = 0, .begins = true, .name = "f", .id = "call_1", .arguments = "{\"a\""}}},
+      {.tool_calls = {{.index = 0, .arguments = ":1}"}, {.index = 1, .begins = true, .name = "g", .id = "call_2"}}},
+      {.tool_calls = {{.index = 1, .arguments = "{}"}}, .finished = reason},
+  };
+}
+
+TEST(ChatFormat, SendsWhatIsSaidOnceOfACallInADeltaOfItsOwn) {
+  const ByteTokenizer tokenizer;
+  ChatFormat format(tokenizer, "m", {});
+  std::string out;
+  for (const Piece& piece : calling_pieces(FinishReason::kStop)) format.piece(piece, out);
+  std::vector<std::string> deltas;
+  std::vector<Json> reasons;
+  for (const Json& chunk : frames(out)) {
+    deltas.push_back(chunk["choices"][0]["delta"].dump());
+    if (!chunk["choices"][0]["finish_reason"].is_null()) reasons.push_back(chunk["choices"][0]["finish_reason"]);
+  }
+  EXPECT_EQ(
+      deltas,
+      (std::vector<std::string>{
+          R"({"reasoning_content":"hm"})",
+          R"({"content":"I look"})",
+          R"({"tool_calls":[{"index":0,"id":"call_1","type":"function","function":{"name":"f","arguments":""}}]})",
+          R"({"tool_calls":[{"index":0,"function":{"arguments":"{\"a\""}}]})",
+          R"({"tool_calls":[{"index":0,"function":{"arguments":":1}"}}]})",
+          R"({"tool_calls":[{"index":1,"id":"call_2","type":"function","function":{"name":"g","arguments":""}}]})",
+          R"({"tool_calls":[{"index":1,"function":{"arguments":"{}"}}]})",
+          R"({})",
+      }));
+  EXPECT_EQ(reasons, std::vector<Json>{"tool_calls"});
+}
+
+TEST(ChatFormat, AWholeMessageHoldsTheCallsAndNoContentBesideCallsAlone) {
+  const ByteTokenizer tokenizer;
+  ChatFormat format(tokenizer, "m", {}), silent(tokenizer, "m", {});
+  for (Piece& piece : calling_pieces(FinishReason::kStop)) {
+    if (piece.text.empty()) silent.collect(Piece(piece));
+    format.collect(std::move(piece));
+  }
+  const Json choice = Json::parse(format.body({}))["choices"][0];
+  EXPECT_EQ(choice["message"].dump(),
+            R"({"role":"assistant","content":"I look","refusal":null,"reasoning_content":"hm","tool_calls":[)"
+            R"({"id":"call_1","type":"function","function":{"name":"f","arguments":"{\"a\":1}"}},)"
+            R"({"id":"call_2","type":"function","function":{"name":"g","arguments":"{}"}}]})");
+  EXPECT_EQ(choice["finish_reason"], "tool_calls");
+  EXPECT_TRUE(Json::parse(silent.body({}))["choices"][0]["message"]["content"].is_null());
+}
+
+TEST(ChatFormat, ACallThatTheLengthCutOffIsNoReasonToCall) {
+  const ByteTokenizer tokenizer;
+  ChatFormat format(tokenizer, "m", {});
+  for (Piece& piece : calling_pieces(FinishReason::kLength)) format.collect(std::move(piece));
+  EXPECT_EQ(Json::parse(format.body({}))["choices"][0]["finish_reason"], "length");
+}
+
+TEST(ChatFormat, ContinuousUsageIsInEveryChunk) {
+  const ByteTokenizer tokenizer;
+  GenerationOptions options;
+  options.include_usage = options.continuous_usage = true;
+  ChatFormat format(tokenizer, "m", options);
+  std::string out;
+  format.begin({3, 0, 0}, out);
+  format.piece({.text = "a", .usage = {3, 1, 0}}, out);
+  format.piece({.usage = {3, 2, 0}, .finished = FinishReason::kStop}, out);
+  std::vector<int> counts;
+  for (const Json& chunk : frames(out)) counts.push_back(chunk["usage"]["completion_tokens"]);
+  EXPECT_EQ(counts, (std::vector<int>{0, 1, 2}));
+}
+
+TEST(Formats, ReturnTokenIdsOfPromptAndAnswer) {
+  const ByteTokenizer tokenizer;
+  GenerationOptions options;
+  options.return_token_ids = true;
+  const PreparedPrompts prompts{.tokens = {{'h', 'i'}}};
+  const Piece last{.text = "a", .tokens = {'a', 'b'}, .finished = FinishReason::kStop, .stop_reason = "b"};
+  ChatFormat chat(tokenizer, "m", options), chat_stream(tokenizer, "m", options);
+  CompletionFormat completion(tokenizer, "m", options, 1), completion_stream(tokenizer, "m", options, 1);
+  std::string chat_out, completion_out;
+  for (AnswerFormat* format :
+       {static_cast<AnswerFormat*>(&chat), static_cast<AnswerFormat*>(&completion),
+        static_cast<AnswerFormat*>(&chat_stream), static_cast<AnswerFormat*>(&completion_stream)}) {
+    format->prepared(prompts);
+  }
+  chat.collect(Piece(last));
+  completion.collect(Piece(last));
+  const Json chat_body = Json::parse(chat.body({})), completion_body = Json::parse(completion.body({}));
+  EXPECT_EQ(chat_body["prompt_token_ids"].dump(), "[104,105]");
+  EXPECT_EQ(chat_body["choices"][0]["token_ids"].dump(), "[97,98]");
+  EXPECT_EQ(chat_body["choices"][0]["stop_reason"], "b");
+  EXPECT_EQ(completion_body["choices"][0]["prompt_token_ids"].dump(), "[104,105]");
+  EXPECT_EQ(completion_body["choices"][0]["token_ids"].dump(), "[97,98]");
+  for (const bool is_chat : {true, false}) {
+    AnswerFormat& format = is_chat ? static_cast<AnswerFormat&>(chat_stream) : completion_stream;
+    std::string out;
+    format.begin({}, out);
+    format.piece(last, out);
+    const std::vector<Json> chunks = frames(out);
+    const Json& head = is_chat ? chunks[0] : chunks[0]["choices"][0];
+    EXPECT_EQ(head["prompt_token_ids"].dump(), "[104,105]");
+    EXPECT_EQ(chunks[1]["choices"][0]["token_ids"].dump(), "[97,98]");
+    EXPECT_EQ(chunks.back()["choices"][0]["stop_reason"], "b");
+  }
+}
+
+TEST(CompletionFormat, BeginsWithThePromptWhenItEchoes) {
+  const ByteTokenizer tokenizer;
+  CompletionFormat whole(tokenizer, "m", {}, 1, /*echo=*/true), streamed(tokenizer, "m", {}, 1, /*echo=*/true);
+  const PreparedPrompts prompts{.tokens = {{'h', 'i'}}, .texts = {"hi"}};
+  whole.prepared(prompts);
+  streamed.prepared(prompts);
+  const Piece piece{.text = " you", .finished = FinishReason::kLength};
+  whole.collect(Piece(piece));
+  EXPECT_EQ(Json::parse(whole.body({}))["choices"][0]["text"], "hi you");
+  std::string out, text;
+  streamed.begin({}, out);
+  streamed.piece(piece, out);
+  for (const Json& chunk : frames(out)) text += chunk["choices"][0]["text"];
+  EXPECT_EQ(text, "hi you");
+}
+
 TEST(CompletionFormat, OffsetsCountCharactersAndTheChosenTokenIsAmongTheCandidates) {
   const ByteTokenizer tokenizer;
   CompletionFormat streamed(tokenizer, "m", two_choices(1), 2), whole(tokenizer, "m", two_choices(1), 2);

@@ -12,6 +12,7 @@
 
 #include "backend/sim/sim_backend.h"
 #include "byte_tokenizer.h"
+#include "fake_reply_syntax.h"
 
 namespace twostroke::openai {
 namespace {
@@ -33,6 +34,7 @@ class GenerationTest : public testing::Test {
     engine_ = std::make_unique<Engine>(limits, EngineLimits{}, *backend_,
                                        [this](StepOutput&& output) { hub_.deliver(std::move(output)); });
     service_.reset(new Service{.tokenizer = tokenizer_,
+                               .reply_syntax = reply_syntax_.get(),
                                .engine = *engine_,
                                .hub = hub_,
                                .text_pool = text_pool_,
@@ -66,12 +68,14 @@ class GenerationTest : public testing::Test {
 
   struct Answer {
     std::vector<std::string> texts;
+    std::vector<Piece> pieces;
     std::vector<std::optional<FinishReason>> finished;
     std::vector<size_t> entries;
     Usage usage;
     std::optional<ApiError> error;
   };
-  Answer generate(const GenerationOptions& options, std::vector<std::vector<TokenId>> prompts = {{'h', 'i'}}) {
+  Answer generate(const GenerationOptions& options, std::vector<std::vector<TokenId>> prompts = {{'h', 'i'}},
+                  std::optional<reply::ParseOptions> reply = std::nullopt) {
     Answer answer;
     const size_t choices = prompts.size() * options.n;
     answer.texts.resize(choices);
@@ -79,10 +83,11 @@ class GenerationTest : public testing::Test {
     answer.entries.resize(choices);
     run([&]() -> asio::awaitable<void> {
       Generation generation(*service_, io_.get_executor(), options);
-      answer.error = generation.start(prompts, 100);
+      answer.error = generation.start({.tokens = prompts, .reply = reply}, 100);
       while (!answer.error) {
         Batch batch = co_await generation.next(std::chrono::milliseconds(0));
         for (Piece& piece : batch.pieces) {
+          answer.pieces.push_back(piece);
           answer.texts[piece.choice] += piece.text;
           answer.entries[piece.choice] += piece.entries.size();
           if (!piece.finished) continue;
@@ -98,6 +103,7 @@ class GenerationTest : public testing::Test {
   }
 
   ByteTokenizer tokenizer_;
+  std::unique_ptr<FakeReplySyntax> reply_syntax_;
   size_t pending_events_max_ = 1000;
   asio::io_context io_;
   asio::executor_work_guard<asio::io_context::executor_type> work_ = asio::make_work_guard(io_);
@@ -156,6 +162,125 @@ TEST_F(GenerationTest, BrokenUtf8AtTheEndBecomesAReplacementCharacter) {
   EXPECT_EQ(generate({}).texts[0], "a\xEF\xBF\xBD");
 }
 
+TEST_F(GenerationTest, SaysWhichOfTheClientsOwnStopsEndedTheText) {
+  start("count 12345");
+  GenerationOptions options;
+  options.stop = {"9", "34"};
+  EXPECT_EQ(generate(options).pieces.back().stop_reason, StopReason("34"));
+  options.stop = {};
+  EXPECT_EQ(generate(options).pieces.back().stop_reason, StopReason()) << "the model's own end";
+  options.stop_token_ids = {'2'};
+  const Answer answer = generate(options);
+  EXPECT_EQ(answer.texts[0], "count 1");
+  EXPECT_EQ(answer.pieces.back().stop_reason, StopReason(TokenId{'2'}));
+}
+
+TEST_F(GenerationTest, KeepsWhatEndedTheTextWhenAskedTo) {
+  start("count 12345");
+  GenerationOptions options;
+  options.include_stop = true;
+  options.stop = {"34"};
+  EXPECT_EQ(generate(options).texts[0], "count 1234");
+  options.stop = {};
+  options.stop_token_ids = {'2'};
+  EXPECT_EQ(generate(options).texts[0], "count 12");
+}
+
+TEST_F(GenerationTest, LooksForStopStringsBehindTheLeastNumberOfTokensOnly) {
+  start("ababab");
+  GenerationOptions options;
+  options.stop = {"b"};
+  options.min_tokens = 3;
+  EXPECT_EQ(generate(options).texts[0], "aba");
+}
+
+TEST_F(GenerationTest, ShowsSpecialTokensWhenAskedTo) {
+  start("ab");
+  GenerationOptions options;
+  options.skip_special_tokens = false;
+  options.ignore_eos = true;
+  options.max_tokens = 4;
+  EXPECT_EQ(generate(options).texts[0], "ab<eos><eos>");
+}
+
+TEST_F(GenerationTest, ReturnsEveryTokenOfAChoiceOnce) {
+  start("a\xC3\xBC!");
+  GenerationOptions options;
+  options.return_token_ids = true;
+  std::vector<TokenId> tokens;
+  for (const Piece& piece : generate(options).pieces) {
+    tokens.insert(tokens.end(), piece.tokens.begin(), piece.tokens.end());
+  }
+  EXPECT_EQ(tokens, (std::vector<TokenId>{'a', 0xC3, 0xBC, '!', ByteTokenizer::kEos}));
+}
+
+TEST_F(GenerationTest, CountsUsageAsThePiecesCome) {
+  start("abc");
+  GenerationOptions options;
+  uint64_t before = 0;
+  const Answer answer = generate(options);
+  for (const Piece& piece : answer.pieces) {
+    EXPECT_EQ(piece.usage.prompt_tokens, 2U);
+    EXPECT_GE(piece.usage.completion_tokens, before);
+    before = piece.usage.completion_tokens;
+  }
+  EXPECT_EQ(before, answer.usage.completion_tokens);
+}
+
+TEST_F(GenerationTest, ReadsReasoningAndCallsOutOfTheText) {
+  reply_syntax_ = std::make_unique<FakeReplySyntax>(std::vector<TokenId>{}, std::vector<TokenId>{});
+  start("HMyes#{1}#{2}");
+  GenerationOptions options;
+  options.sampling.logprobs = 0;
+  const Answer answer = generate(options, {{'h'}}, reply::ParseOptions{.tool_calls = true});
+  std::string reasoning;
+  std::vector<std::string> ids, arguments(2);
+  for (const Piece& piece : answer.pieces) {
+    reasoning += piece.reasoning;
+    for (const reply::ToolCallDelta& call : piece.tool_calls) {
+      if (call.begins) ids.push_back(call.id);
+      arguments.at(call.index) += call.arguments;
+    }
+  }
+  EXPECT_EQ(answer.texts[0], "yes.") << "what the parser held back until the end, too";
+  EXPECT_EQ(reasoning, "HM");
+  EXPECT_EQ(arguments, (std::vector<std::string>{"{1}", "{2}"}));
+  ASSERT_EQ(ids.size(), 2U);
+  EXPECT_TRUE(ids[0].starts_with("call_") && ids[0].size() == 29) << ids[0];
+  EXPECT_NE(ids[0], ids[1]);
+  EXPECT_EQ(answer.entries[0], 13U) << "log-probabilities of all tokens of the turn";
+}
+
+TEST_F(GenerationTest, WithoutParallelCallsOnlyTheFirstCounts) {
+  reply_syntax_ = std::make_unique<FakeReplySyntax>(std::vector<TokenId>{}, std::vector<TokenId>{});
+  start("#{1}#{2}");
+  GenerationOptions options;
+  options.parallel_tool_calls = false;
+  std::string arguments;
+  for (const Piece& piece : generate(options, {{'h'}}, reply::ParseOptions{.tool_calls = true}).pieces) {
+    for (const reply::ToolCallDelta& call : piece.tool_calls) {
+      EXPECT_EQ(call.index, 0U);
+      arguments += call.arguments;
+    }
+  }
+  EXPECT_EQ(arguments, "{1}");
+}
+
+TEST_F(GenerationTest, MarkersReachTheParserAlone) {
+  reply_syntax_ =
+      std::make_unique<FakeReplySyntax>(std::vector<TokenId>{ByteTokenizer::kEos}, std::vector<TokenId>{'!'});
+  start("a");
+  EXPECT_EQ(generate({}, {{'h'}}, reply::ParseOptions{}).texts[0], "a<eos>.") << "this parser leaves it in the content";
+  EXPECT_EQ(generate({}).texts[0], "a") << "no parser, no markers";
+}
+
+TEST_F(GenerationTest, ASyntaxHasStopTokensOfItsOwn) {
+  reply_syntax_ = std::make_unique<FakeReplySyntax>(std::vector<TokenId>{}, std::vector<TokenId>{'!'});
+  start("a!b");
+  EXPECT_EQ(generate({}, {{'h'}}, reply::ParseOptions{}).texts[0], "a.");
+  EXPECT_EQ(generate({}).texts[0], "a!b");
+}
+
 TEST_F(GenerationTest, SeveralPromptsAndChoicesCountThroughAndThePromptCountsOnce) {
   start("xyz");
   GenerationOptions options;
@@ -202,7 +327,7 @@ TEST_F(GenerationTest, AnAbandonedGenerationEndsAtOnceAndLeavesNothing) {
     GenerationOptions options;
     options.n = 4;
     Generation generation(*service_, io_.get_executor(), options);
-    EXPECT_FALSE(generation.start({{'a'}}, 900));
+    EXPECT_FALSE(generation.start({.tokens = {{'a'}}}, 900));
     co_await generation.next(std::chrono::milliseconds(0));
     generation.abandon();
     const Batch batch = co_await generation.next(std::chrono::milliseconds(0));
@@ -217,10 +342,10 @@ TEST_F(GenerationTest, AClientThatDoesNotReadLosesItsOwnRequestOnly) {
   start(std::string(900, 'x'));
   run([&]() -> asio::awaitable<void> {
     Generation generation(*service_, io_.get_executor(), {});
-    EXPECT_FALSE(generation.start({{'a'}}, 900));
+    EXPECT_FALSE(generation.start({.tokens = {{'a'}}}, 900));
     // Another request, which is read, comes to its end meanwhile; its tokens are the measure of time.
     Generation other(*service_, io_.get_executor(), {.max_tokens = 200});
-    EXPECT_FALSE(other.start({{'b'}}, 900));
+    EXPECT_FALSE(other.start({.tokens = {{'b'}}}, 900));
     while (!(co_await other.next(std::chrono::milliseconds(0))).ended) {
     }
     const Batch batch = co_await generation.next(std::chrono::milliseconds(0));
@@ -234,7 +359,7 @@ TEST_F(GenerationTest, SilenceGivesAnEmptyBatchThatHasNotEnded) {
   start("hello", {}, {{1, {.kind = SimFault::Kind::kHang}}});
   run([&]() -> asio::awaitable<void> {
     Generation generation(*service_, io_.get_executor(), {});
-    EXPECT_FALSE(generation.start({{'a'}}, 10));
+    EXPECT_FALSE(generation.start({.tokens = {{'a'}}}, 10));
     const Batch silence = co_await generation.next(std::chrono::milliseconds(1));
     EXPECT_TRUE(silence.pieces.empty());
     EXPECT_FALSE(silence.ended);

@@ -136,8 +136,7 @@ TEST(ChatRequest, RefusesEachWrongValueByName) {
 
 TEST(ChatRequest, RefusesWhatItCannotDoByName) {
   const std::pair<const char*, const char*> cases[] = {
-      {R"("tools": [{"type": "function"}])", "tools"},
-      {R"("tool_choice": "auto")", "tool_choice"},
+      {R"("tools": [{"type": "custom", "custom": {"name": "f"}}])", "tools[0]"},
       {R"("response_format": {"type": "json_object"})", "response_format"},
       {R"("min_tokens": 5)", "min_tokens"},
       {R"("bad_words": ["x"])", "bad_words"},
@@ -145,10 +144,102 @@ TEST(ChatRequest, RefusesWhatItCannotDoByName) {
       {R"("functions": [{}])", "functions"},
       {R"("best_of": 3)", "best_of"},
       {R"("chat_template": "x")", "chat_template"},
-      {R"("echo": true)", "echo"},
       {R"("modalities": ["text", "audio"])", "modalities"},
   };
   for (const auto& [fields, name] : cases) EXPECT_EQ(refused_chat(chat_body(fields)), name) << fields;
+}
+
+const char* const kTwoTools =
+    R"("tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}},
+                 {"type": "function", "function": {"name": "g-2"}}])";
+
+TEST(ChatRequest, ReadsToolsAndWhichOfThemMayBeCalled) {
+  using Choice = ToolOptions::Choice;
+  const auto callable = [](const std::string& more) {
+    const ToolOptions tools = chat(kTwoTools + more).tools;
+    EXPECT_EQ(tools.tools.size(), 2U) << "the template gets all of them";
+    std::string names;
+    for (const ToolOptions::Function& function : tools.callable) names += function.name + " ";
+    return std::pair(tools.choice, names);
+  };
+  EXPECT_EQ(callable(""), std::pair(Choice::kAuto, std::string("f g-2 ")));
+  EXPECT_EQ(callable(R"(, "tool_choice": null)"), std::pair(Choice::kAuto, std::string("f g-2 ")));
+  EXPECT_EQ(callable(R"(, "tool_choice": "none")").first, Choice::kNone);
+  EXPECT_EQ(callable(R"(, "tool_choice": "required")").first, Choice::kRequired);
+  EXPECT_EQ(callable(R"(, "tool_choice": {"type": "function", "function": {"name": "g-2"}})"),
+            std::pair(Choice::kRequired, std::string("g-2 ")));
+  EXPECT_EQ(callable(R"(, "tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "auto",
+                          "tools": [{"type": "function", "function": {"name": "f"}}]}})"),
+            std::pair(Choice::kAuto, std::string("f ")));
+  EXPECT_EQ(chat("").tools.choice, Choice::kNone);
+  EXPECT_FALSE(chat(kTwoTools + std::string(R"(, "parallel_tool_calls": false)")).options.parallel_tool_calls);
+}
+
+TEST(ChatRequest, RefusesWrongToolsByPlace) {
+  const std::pair<std::string, const char*> cases[] = {
+      {R"("tools": {})", "tools"},
+      {R"("tools": [7])", "tools[0]"},
+      {R"("tools": [{"function": {"name": "f"}}])", "tools[0]"},
+      {R"("tools": [{"type": "function"}])", "tools[0].function"},
+      {R"("tools": [{"type": "function", "function": {}}])", "tools[0].function.name"},
+      {R"("tools": [{"type": "function", "function": {"name": ""}}])", "tools[0].function.name"},
+      {R"("tools": [{"type": "function", "function": {"name": "a b"}}])", "tools[0].function.name"},
+      {R"("tools": [{"type": "function", "function": {"name": ")" + std::string(129, 'a') + R"("}}])",
+       "tools[0].function.name"},
+      {R"("tools": [{"type": "function", "function": {"name": "f", "parameters": []}}])",
+       "tools[0].function.parameters"},
+      {R"("tools": [{"type": "function", "function": {"name": "f", "strict": 1}}])", "tools[0].function.strict"},
+      {R"("tools": [{"type": "function", "function": {"name": "f", "description": 1}}])",
+       "tools[0].function.description"},
+      {R"("tools": [{"type": "function", "function": {"name": "f"}}, {"type": "function", "function": {"name": "f"}}])",
+       "tools"},
+      {R"("tool_choice": "auto")", "tool_choice"},
+      {R"("tool_choice": "required")", "tool_choice"},
+      {R"("tools": [], "tool_choice": {"type": "function", "function": {"name": "f"}})", "tool_choice"},
+      {kTwoTools + std::string(R"(, "tool_choice": "always")"), "tool_choice"},
+      {kTwoTools + std::string(R"(, "tool_choice": {"type": "function", "function": {"name": "h"}})"), "tool_choice"},
+      {kTwoTools + std::string(R"(, "tool_choice": {"type": "function"})"), "tool_choice.function"},
+      {kTwoTools + std::string(R"(, "tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "auto"}})"),
+       "tool_choice"},
+      {kTwoTools + std::string(R"(, "parallel_tool_calls": "no")"), "parallel_tool_calls"},
+      {R"("functions": [{"name": "f"}])", "functions"},
+      {R"("function_call": "auto")", "function_call"},
+  };
+  for (const auto& [fields, name] : cases) EXPECT_EQ(refused_chat(chat_body(fields)), name) << fields;
+}
+
+TEST(ChatRequest, PassesFurtherVariablesToTheTemplate) {
+  const ChatRequest request = chat(
+      R"("chat_template_kwargs": {"enable_thinking": false}, "documents": [{"text": "x"}], "reasoning_effort": "low")");
+  EXPECT_EQ(request.template_kwargs.dump(),
+            R"({"enable_thinking":false,"documents":[{"text":"x"}],"reasoning_effort":"low"})");
+  EXPECT_EQ(refused_chat(chat_body(R"("documents": ["x"])")), "documents");
+  EXPECT_EQ(refused_chat(chat_body(R"("reasoning_effort": 3)")), "reasoning_effort");
+}
+
+TEST(ChatRequest, EitherGoesOnWithTheLastMessageOrBeginsANewOne) {
+  EXPECT_TRUE(chat("").add_generation_prompt);
+  EXPECT_FALSE(chat(R"("add_generation_prompt": false)").add_generation_prompt);
+  const ChatRequest going_on = chat(R"("continue_final_message": true)");
+  EXPECT_TRUE(going_on.continue_final_message);
+  EXPECT_FALSE(going_on.add_generation_prompt);
+  EXPECT_EQ(refused_chat(chat_body(R"("continue_final_message": true, "add_generation_prompt": true)")),
+            "continue_final_message");
+  EXPECT_EQ(refused_chat(
+                Json::parse(R"({"messages": [{"role": "assistant", "content": ""}], "continue_final_message": true})")),
+            "continue_final_message");
+}
+
+TEST(ChatRequest, AnAssistantWithoutContentSaysNothingUnlessItCalls) {
+  const auto content = [](const std::string& message) {
+    const auto parsed =
+        parse_chat_request(Json::parse(R"({"messages": [{"role": "user", "content": "x"}, )" + message + "]}"), kVocab);
+    return std::get<ChatRequest>(parsed).messages[1]["content"];
+  };
+  EXPECT_EQ(content(R"({"role": "assistant", "content": null})"), "");
+  EXPECT_EQ(content(R"({"role": "assistant", "reasoning_content": "hm", "tool_calls": []})"), "");
+  EXPECT_TRUE(
+      content(R"({"role": "assistant", "content": null, "tool_calls": [{"function": {"name": "f"}}]})").is_null());
 }
 
 TEST(ChatRequest, RefusesWrongMessagesByPlace) {
