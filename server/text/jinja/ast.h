@@ -149,7 +149,11 @@ struct OutputStmt {
   ExprPtr value;
 };
 struct IfStmt {
-  std::vector<std::pair<ExprPtr, Body>> branches;
+  struct Branch {
+    ExprPtr condition;
+    Body body;
+  };
+  std::vector<Branch> branches;
   Body otherwise;
 };
 struct ForStmt {

@@ -154,7 +154,7 @@ class TimeFormatter {
 };
 
 // Takes exactly `digits` digits off the front of `text`.
-std::optional<int> take_number(std::string_view& text, std::size_t digits) {
+std::optional<int> take_digits(std::string_view& text, std::size_t digits) {
   if (text.size() < digits) return std::nullopt;
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + digits, value);
@@ -171,15 +171,15 @@ bool take(std::string_view& text, std::string_view any_of) {
 
 bool is_zone(std::string_view text) {
   if (text.empty() || text == "Z") return true;
-  if (!take(text, "+-") || !take_number(text, 2)) return false;
+  if (!take(text, "+-") || !take_digits(text, 2)) return false;
   take(text, ":");
-  return take_number(text, 2).has_value() && text.empty();
+  return take_digits(text, 2).has_value() && text.empty();
 }
 
 std::optional<CivilTime> parse(std::string_view text) {
   CivilTime time;
   const auto field = [&](int& value, std::size_t digits) {
-    const std::optional<int> number = take_number(text, digits);
+    const std::optional<int> number = take_digits(text, digits);
     if (number) value = *number;
     return number.has_value();
   };

@@ -150,7 +150,7 @@ Value filter_xmlattr(Runtime& runtime, const Arguments& arguments) {
   return runtime.string(out.take());
 }
 
-constexpr FilterEntry kFilters[] = {
+constexpr FilterEntry kMarkupFilters[] = {
     {"e", filter_escape},        {"escape", filter_escape},       {"forceescape", filter_forceescape},
     {"safe", filter_safe},       {"striptags", filter_striptags}, {"urlencode", filter_urlencode},
     {"xmlattr", filter_xmlattr},
@@ -158,6 +158,6 @@ constexpr FilterEntry kFilters[] = {
 
 }  // namespace
 
-FilterFunction find_markup_filter(std::string_view name) { return find_in_table(kFilters, name); }
+FilterFunction find_markup_filter(std::string_view name) { return find_in_table(kMarkupFilters, name); }
 
 }  // namespace twostroke::jinja

@@ -77,7 +77,7 @@ Value select(Runtime& runtime, const Arguments& arguments) {
   return runtime.iterator("generator", std::move(kept));
 }
 
-constexpr FilterEntry kFilters[] = {
+constexpr FilterEntry kSelectionFilters[] = {
     {"map", filter_map},
     {"reject", select<false, false>},
     {"rejectattr", select<false, true>},
@@ -87,6 +87,6 @@ constexpr FilterEntry kFilters[] = {
 
 }  // namespace
 
-FilterFunction find_selection_filter(std::string_view name) { return find_in_table(kFilters, name); }
+FilterFunction find_selection_filter(std::string_view name) { return find_in_table(kSelectionFilters, name); }
 
 }  // namespace twostroke::jinja

@@ -255,7 +255,7 @@ Value filter_unique(Runtime& runtime, const Arguments& arguments) {
   return runtime.iterator("generator", std::move(items));
 }
 
-constexpr FilterEntry kFilters[] = {
+constexpr FilterEntry kSequenceFilters[] = {
     {"batch", filter_batch},     {"count", filter_length}, {"dictsort", filter_dictsort}, {"first", filter_first},
     {"groupby", filter_groupby}, {"items", filter_items},  {"join", filter_join},         {"last", filter_last},
     {"length", filter_length},   {"list", filter_list},    {"max", extreme<true>},        {"min", extreme<false>},
@@ -265,6 +265,6 @@ constexpr FilterEntry kFilters[] = {
 
 }  // namespace
 
-FilterFunction find_sequence_filter(std::string_view name) { return find_in_table(kFilters, name); }
+FilterFunction find_sequence_filter(std::string_view name) { return find_in_table(kSequenceFilters, name); }
 
 }  // namespace twostroke::jinja

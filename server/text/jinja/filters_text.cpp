@@ -173,7 +173,7 @@ Value filter_wordcount(Runtime& runtime, const Arguments& arguments) {
   return words;
 }
 
-constexpr FilterEntry kFilters[] = {
+constexpr FilterEntry kTextFilters[] = {
     {"capitalize", filter_capitalize}, {"center", filter_center}, {"format", filter_format},
     {"indent", filter_indent},         {"lower", filter_lower},   {"replace", filter_replace},
     {"string", filter_string},         {"title", filter_title},   {"trim", filter_trim},
@@ -182,6 +182,6 @@ constexpr FilterEntry kFilters[] = {
 
 }  // namespace
 
-FilterFunction find_text_filter(std::string_view name) { return find_in_table(kFilters, name); }
+FilterFunction find_text_filter(std::string_view name) { return find_in_table(kTextFilters, name); }
 
 }  // namespace twostroke::jinja

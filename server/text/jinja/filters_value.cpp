@@ -145,7 +145,7 @@ Value filter_from_json(Runtime& runtime, const Arguments& arguments) {
   return parse_json(runtime, value.text());
 }
 
-constexpr FilterEntry kFilters[] = {
+constexpr FilterEntry kValueFilters[] = {
     {"abs", filter_abs},
     {"attr", filter_attr},
     {"d", filter_default},
@@ -160,6 +160,6 @@ constexpr FilterEntry kFilters[] = {
 
 }  // namespace
 
-FilterFunction find_value_filter(std::string_view name) { return find_in_table(kFilters, name); }
+FilterFunction find_value_filter(std::string_view name) { return find_in_table(kValueFilters, name); }
 
 }  // namespace twostroke::jinja

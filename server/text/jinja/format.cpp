@@ -31,11 +31,9 @@ struct Spec {
   char type = 0;
 };
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
 // The digits at `offset`, which moves behind them; none where there is no digit.
 std::optional<std::int64_t> take_number(std::string_view text, std::size_t& offset) {
-  if (offset >= text.size() || !is_digit(text[offset])) return std::nullopt;
+  if (offset >= text.size() || !utf8::is_ascii_digit(text[offset])) return std::nullopt;
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data() + offset, text.data() + text.size(), number);
   if (error != std::errc()) fail("Too many decimal digits in format string");

@@ -10,24 +10,11 @@
 #include "server/text/jinja/compare.h"
 #include "server/text/jinja/loop.h"
 #include "server/text/jinja/macro.h"
+#include "server/text/jinja/override.h"
 #include "server/text/jinja/print.h"
 
 namespace twostroke::jinja {
 namespace {
-
-// Sets a variable for as long as it lives.
-template <typename T>
-class Override {
- public:
-  Override(T& variable, T value) : variable_(variable), before_(std::exchange(variable, value)) {}
-  ~Override() { variable_ = before_; }
-  Override(const Override&) = delete;
-  Override& operator=(const Override&) = delete;
-
- private:
-  T& variable_;
-  const T before_;
-};
 
 std::optional<NameId> find_name(const Program& program, std::string_view name) {
   const auto found = std::find(program.names.begin(), program.names.end(), name);

@@ -30,8 +30,6 @@ std::string normalized(std::string_view source) {
   return text;
 }
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
 // The longest first, so that "//" is not read as two.
 constexpr std::array kOperators = {"==", "!=", ">=", "<=", "//", "**", "+", "-", "/", "*", "%", "~", "[",
                                    "]",  "(",  ")",  "{",  "}",  ">",  "<", "=", ".", ":", "|", ",", ";"};
@@ -192,7 +190,7 @@ class Lexer {
 
   void read_token(std::string& open_brackets) {
     const char c = view_[position_];
-    if (is_digit(c)) return read_number();
+    if (utf8::is_ascii_digit(c)) return read_number();
     if (c == '"' || c == '\'') return read_string();
     if (c == '_' || static_cast<unsigned char>(c) >= 0x80 || std::isalpha(static_cast<unsigned char>(c)) != 0) {
       return read_name();
@@ -269,14 +267,14 @@ class Lexer {
     std::size_t end = digits_end(position_, kDecimal);
     bool is_float = false;
     const bool after_dot = position_ > 0 && view_[position_ - 1] == '.';  // "a.0.1" are two subscripts
-    if (!after_dot && end + 1 < view_.size() && view_[end] == '.' && is_digit(view_[end + 1])) {
+    if (!after_dot && end + 1 < view_.size() && view_[end] == '.' && utf8::is_ascii_digit(view_[end + 1])) {
       end = digits_end(end + 1, kDecimal);
       is_float = true;
     }
     if (!after_dot && end < view_.size() && (view_[end] == 'e' || view_[end] == 'E')) {
       const bool is_signed = end + 1 < view_.size() && (view_[end + 1] == '+' || view_[end + 1] == '-');
       const std::size_t digits = end + (is_signed ? 2 : 1);
-      if (digits < view_.size() && is_digit(view_[digits])) {
+      if (digits < view_.size() && utf8::is_ascii_digit(view_[digits])) {
         end = digits_end(digits, kDecimal);
         is_float = true;
       }

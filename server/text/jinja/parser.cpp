@@ -6,25 +6,12 @@
 
 #include "server/text/jinja/expression_parser.h"
 #include "server/text/jinja/lexer.h"
+#include "server/text/jinja/override.h"
 #include "server/text/jinja/scope_analysis.h"
 #include "server/text/jinja/token_stream.h"
 
 namespace twostroke::jinja {
 namespace {
-
-// Sets a variable for as long as it lives.
-template <typename T>
-class Override {
- public:
-  Override(T& variable, T value) : variable_(variable), before_(std::exchange(variable, std::move(value))) {}
-  ~Override() { variable_ = std::move(before_); }
-  Override(const Override&) = delete;
-  Override& operator=(const Override&) = delete;
-
- private:
-  T& variable_;
-  T before_;
-};
 
 class Parser {
  public:
@@ -131,7 +118,7 @@ class Parser {
     for (;;) {
       ExprPtr test = expressions_.parse_tuple(false);
       Body body = parse_block({"endif", "elif", "else"});
-      statement.branches.emplace_back(std::move(test), std::move(body));
+      statement.branches.push_back({std::move(test), std::move(body)});
       if (stream_.skip_name("elif")) continue;
       if (stream_.skip_name("else")) statement.otherwise = parse_block({"endif"});
       stream_.expect_name("endif");

@@ -195,9 +195,9 @@ class Analysis {
   // Jinja sees an `if` as three branches: its body, all of its `elif` (each an `if` again, with two empty branches),
   // and its `else`.
   void mention_if(const IfStmt& node, std::size_t index, Names& names) {
-    read(node.branches[index].first, names);
+    read(node.branches[index].condition, names);
     Names body = names;
-    mention(node.branches[index].second, body);
+    mention(node.branches[index].body, body);
     Names elifs = names;
     Names otherwise = names;
     if (index == 0) {
@@ -216,7 +216,7 @@ class Analysis {
   template <typename Node>
   void descend(Node&, const Names&) {}
   void descend(IfStmt& node, const Names& names) {
-    for (auto& branch : node.branches) descend(branch.second, names);
+    for (auto& branch : node.branches) descend(branch.body, names);
     descend(node.otherwise, names);
   }
   void descend(ForStmt& node, const Names& names) {

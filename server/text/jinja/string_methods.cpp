@@ -112,14 +112,15 @@ template <bool at_start>
 Value has_affix(Runtime& runtime, const Value& self, const Arguments& arguments) {
   Parameters parameters(at_start ? "startswith()" : "endswith()", arguments, {"prefix", "start", "end"});
   const auto [begin, end] = searched(parameters, self);
-  const std::string_view view = begin <= end ? self.view().substr(begin, end - begin) : std::string_view();
+  const bool is_range = begin <= end;
+  const std::string_view view = is_range ? self.view().substr(begin, end - begin) : std::string_view();
   const auto matches = [&](const Value& affix) {
     if (!affix.is_string()) {
       fail(std::string(parameters.function()) + " first arg must be str or a tuple of str, not " +
            std::string(type_name(affix)));
     }
     runtime.budget().step_bytes(affix.text().size());
-    return begin <= end && (at_start ? view.starts_with(affix.view()) : view.ends_with(affix.view()));
+    return is_range && (at_start ? view.starts_with(affix.view()) : view.ends_with(affix.view()));
   };
   const Value& affix = parameters.require(0);
   if (affix.is_undefined()) fail(*affix.undefined().message);

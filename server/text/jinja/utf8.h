@@ -30,6 +30,8 @@ std::size_t find(std::string_view haystack, std::string_view needle, std::size_t
 // Where it occurs last, or npos.
 std::size_t rfind(std::string_view haystack, std::string_view needle);
 
+inline bool is_ascii_digit(char byte) { return byte >= '0' && byte <= '9'; }
+
 // As Python's str methods of one character.
 bool is_space(char32_t character);
 bool is_alpha(char32_t character);

@@ -1,4 +1,4 @@
-// Tokenizers that tests use: those of real model files, and small ones made up on the spot.
+// Tokenizers that tests use: those of real model files, and small ones made up on the spot (tokenizer_specs.h).
 #pragma once
 
 #include <memory>
@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "server/text/tokenizer.h"
+#include "tests/text/tokenizer/tokenizer_specs.h"
 
 namespace twostroke {
 
@@ -23,17 +24,6 @@ std::string read_file(const std::string& path);
 
 // SmolLM2-135M-Instruct as deploy/quickstart keeps it, or "" where it is absent.
 std::string smollm2_path();
-
-// A byte-level vocabulary: the 256 bytes (ids 0 to 255) and what follows from `merges` ("left right", written in the
-// alphabet of such vocabularies), from id 256 on.
-TokenizerSpec byte_level_spec(const std::string& pre, const std::vector<std::string>& merges);
-
-// Appends a token; returns its id.
-TokenId add_token(TokenizerSpec& spec, const std::string& text, TokenType type);
-
-// A SentencePiece vocabulary: <unk>, <s>, </s>, 256 byte tokens (from id 3 on), then `pieces` (from id 259 on), each
-// with a score below the one before.
-TokenizerSpec sentencepiece_spec(const std::vector<std::string>& pieces);
 
 // Makes the tokenizer; a test failure and nullptr where it is refused.
 std::unique_ptr<Tokenizer> make_tokenizer(const TokenizerSpec& spec);

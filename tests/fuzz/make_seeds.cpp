@@ -1,0 +1,123 @@
+// Writes what the fuzzers start from: DIRECTORY/TARGET/N, a few inputs of each kind that are as they should be.
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/text/tokenizer/tokenizer_specs.h"
+#include "tests/tools/gguf_writer.h"
+#include "tests/tools/tiny_llama.h"
+
+namespace twostroke {
+namespace {
+
+using Seeds = std::map<std::string, std::vector<std::string>>;
+
+void add_vocabulary(GgufWriter& writer, const TokenizerSpec& spec) {
+  writer.set("tokenizer.ggml.model", spec.model);
+  if (!spec.pre.empty()) writer.set("tokenizer.ggml.pre", spec.pre);
+  writer.set_array("tokenizer.ggml.tokens", spec.tokens);
+  std::vector<int32_t> types;
+  for (const TokenType type : spec.types) types.push_back(static_cast<int32_t>(type));
+  writer.set_array("tokenizer.ggml.token_type", types);
+  if (!spec.scores.empty()) writer.set_array("tokenizer.ggml.scores", spec.scores);
+  if (!spec.merges.empty()) writer.set_array("tokenizer.ggml.merges", spec.merges);
+  writer.set("tokenizer.ggml.eos_token_id", uint32_t{2});
+}
+
+std::vector<std::string> gguf_seeds() {
+  GgufWriter values;
+  values.set("general.architecture", "llama");
+  values.set("a.number", 1.5F);
+  values.set("a.flag", true);
+  values.set_array("some.strings", std::vector<std::string>{"x", ""});
+  values.set_tensor("t", {4, 2}, std::vector<float>(8, 0.5F));
+  values.set_tensor("q", GgufType::kQ8_0, {32}, std::string(34, '\1'));
+  GgufWriter bytes;
+  add_vocabulary(bytes, byte_level_spec("gpt-2", {"a b", "ab c"}));
+  GgufWriter pieces;
+  add_vocabulary(pieces, sentencepiece_spec({"▁", "a", "ab"}));
+  const GgufWriter model = tiny_llama({.layers = 1,
+                                       .embedding_size = 8,
+                                       .feed_forward_size = 8,
+                                       .heads = 2,
+                                       .kv_heads = 1,
+                                       .head_size = 4,
+                                       .vocab_size = 8});
+  return {values.bytes(), bytes.bytes(), pieces.bytes(), model.bytes()};
+}
+
+Seeds all_seeds() {
+  using std::string_literals::operator""s;
+  Seeds seeds;
+  seeds["http_request"] = {
+      "\x0fGET /v1/models?x=%20 HTTP/1.1\r\nHost: a:1\r\nConnection: keep-alive\r\n\r\n",
+      "\x01POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n{  }",
+      "\x02POST / HTTP/1.1\r\nHost: [::1]\r\nTransfer-Encoding: chunked\r\n\r\n2;a=\"b\"\r\nab\r\n0\r\nX: y\r\n\r\n",
+      "\x03GET * HTTP/1.0\r\nX-Request-Id: 1\r\nConnection: close\r\n\r\n",
+  };
+  seeds["chat_body"] = {
+      R"({"model": "m", "messages": [{"role": "system", "content": "be"}, {"role": "user", "content": [)"
+      R"({"type": "text", "text": "hi"}]}], "max_tokens": 5, "n": 2, "stop": ["a", "b"], "stream": true,)"
+      R"( "stream_options": {"include_usage": true}, "logprobs": true, "top_logprobs": 2})",
+      R"({"messages": [{"role": "assistant", "content": null, "tool_calls": [{"id": "1", "type": "function",)"
+      R"( "function": {"name": "f", "arguments": "{\"x\": [1]}"}}]}, {"role": "tool", "content": "7"}],)"
+      R"( "temperature": 0.5, "top_p": 0.9, "top_k": 4, "min_p": 0.1, "seed": -3, "logit_bias": {"5": -100},)"
+      R"( "presence_penalty": 1, "frequency_penalty": -1, "repetition_penalty": 1.1, "ignore_eos": true,)"
+      R"( "chat_template_kwargs": {"enable_thinking": false}})",
+      R"({"messages": [{"role": "user", "content": "x"}], "tools": [{"type": "function", "function": {"name": "f",)"
+      R"( "description": "d", "parameters": {"type": "object", "properties": {"x": {"type": "integer"}}}}}],)"
+      R"( "tool_choice": "auto", "response_format": {"type": "json_schema", "json_schema": {"name": "s",)"
+      R"( "schema": {"type": "string"}, "strict": true}}})",
+  };
+  seeds["completion_body"] = {
+      R"({"model": "m", "prompt": "hi \u00fc", "max_tokens": 16, "logprobs": 3, "stop": "x", "best_of": 1})",
+      R"({"prompt": [[1, 2, 3], [4]], "n": 2, "temperature": 0, "seed": 7, "stream": true})",
+      R"({"prompt": [1, 2], "min_tokens": 1, "echo": false, "suffix": null, "user": "u"})",
+      R"({"prompt": ["a", "b"]})",
+  };
+  seeds["jinja"] = {
+      "{{ bos_token }}{% for m in messages %}{{ '<|' + m.role + '|>' }}{{ m['content'] | trim }}{% if not loop.last %}"
+      "{{ '\\n' }}{% endif %}{% endfor %}{%- if add_generation_prompt -%}<|assistant|>{%- endif %}",
+      "{% macro f(x, y=1, *a) %}[{{ x ~ y }}{{ caller() if caller }}]{% endmacro %}{% set ns = namespace(k=0) %}"
+      "{% for i in range(n) if i is odd %}{% set ns.k = ns.k + i ** 2 // 3 %}{{ f(i, y=ns.k) }}{% else %}none"
+      "{% endfor %}{% call f('q') %}c{% endcall %}{{ [1, 2.5, 'x', none, true][::-1] | tojson(indent=2) }}",
+      "{% set x = messages[0].content.split(' ') | map('upper') | list %}{{ x | join(', ') }}{{ '%05.2f' % 3.14159 }}"
+      "{{ '{:>8,}'.format(12345) }}{{ {'a': 1}.items() | list }}{{ strftime_now('%Y-%m-%d') }}"
+      "{% filter replace('a', 'b') %}aaa{% endfilter %}{{ messages | selectattr('role', 'equalto', 'user') | first }}",
+      "{{ a }}{{ b.c | default('x') }}{% if a in b %}{{ raise_exception('no') }}{% endif %}\0{\"a\": \"k\", \"b\": "
+      "{\"c\": [1, {}]}}"s,
+      "{%- generation -%}{{ n | string | length }}{# note #}{%- endgeneration -%}{% with q = 1 %}{{ q }}{% endwith %}"
+      "{% raw %}{{ x }}{% endraw %}{% block b %}{{ '{\"a\": 1}' | from_json }}{% endblock %}",
+  };
+  for (char chosen = 0; chosen < 10; ++chosen) {
+    seeds["tokenizer"].push_back(chosen + "The the abcab 123 <|im_end|>\n\n  <think>é▁漢字🙂\xff I'm"s);
+  }
+  seeds["gguf"] = gguf_seeds();
+  return seeds;
+}
+
+}  // namespace
+}  // namespace twostroke
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fputs("usage: fuzz_seeds DIRECTORY\n", stderr);
+    return 2;
+  }
+  for (const auto& [target, inputs] : twostroke::all_seeds()) {
+    const auto directory = std::filesystem::path(argv[1]) / target;
+    std::filesystem::create_directories(directory);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      std::ofstream out(directory / ("seed-" + std::to_string(i)), std::ios::binary);
+      out << inputs[i];
+      if (!out.flush()) {
+        std::fprintf(stderr, "fuzz_seeds: cannot write to %s\n", directory.c_str());
+        return 1;
+      }
+    }
+  }
+  return 0;
+}
