@@ -87,10 +87,10 @@ struct Transition {
 };
 
 // For each state, the indexes of the transitions that lead to it: [begin[s], begin[s + 1]) of `index`.
-struct Incoming {
+struct IncomingTransitions {
   std::vector<uint32_t> begin;
   std::vector<uint32_t> index;
-  Incoming(const std::vector<Transition>& transitions, uint32_t states)
+  IncomingTransitions(const std::vector<Transition>& transitions, uint32_t states)
       : begin(states + 1, 0), index(transitions.size()) {
     for (const auto& t : transitions) ++begin[t.to + 1];
     std::partial_sum(begin.begin(), begin.end(), begin.begin());
@@ -141,7 +141,7 @@ UsefulStates useful_states(const Dfa& dfa) {
       reached[to] = true;
     }
   }
-  const Incoming incoming(transitions, states);
+  const IncomingTransitions incoming(transitions, states);
   UsefulStates result{std::vector<bool>(states, false), false};
   std::vector<uint32_t> back;
   for (const uint32_t s : queue) {
@@ -327,7 +327,7 @@ Dfa minimize(const Dfa& dfa) {
       labels.push_back(c);
     }
   }
-  const Incoming incoming(transitions, states);
+  const IncomingTransitions incoming(transitions, states);
 
   // States are useless, rejecting or accepting to begin with; transitions have their class. A set of transitions splits
   // the sets of states that they come from; a set of states splits the sets of transitions that lead to it.

@@ -15,8 +15,8 @@ namespace twostroke::grammar {
 
 namespace {
 
-constexpr uint32_t kNfaStatesMax = 200'000;
-constexpr uint64_t kSubsetWorkMax = 10'000'000;  // members of sets looked at while the automaton becomes deterministic
+constexpr uint32_t kNfaStatesMax = 100'000;
+constexpr uint64_t kSubsetWorkMax = 5'000'000;  // members of sets looked at while the automaton becomes deterministic
 
 struct NfaState {
   struct Edge {

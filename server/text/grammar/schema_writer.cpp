@@ -39,23 +39,21 @@ bool tells_of_others(const Shape& shape) {
 Result<ExprId> SchemaWriter::write() {
   const Goal root{{&schema_}};
   owner_ = &schema_;
-  std::optional<ExprId> result;
   const auto shapes = reader_.shapes(root);
-  if (schema_.is_object() && shapes->size() == 1 && shapes->front().is_bare())
-    result = json_.any_object();
-  else
-    result = goal(root);
+  const bool says_nothing = schema_.is_object() && shapes->size() == 1 && shapes->front().is_bare();
+  const std::optional<ExprId> result = says_nothing ? std::optional(json_.any_object()) : goal(root);
+  bool is_satisfiable = result.has_value();
   while (!queue_.empty() && !reader_.failed()) {
     const auto [rule, next] = std::move(queue_.front());
     queue_.pop_front();
     owner_ = next.front().schema;
     std::vector<ExprId> alternatives;
     for (const Shape& alternative : *reader_.shapes(next)) shape(alternative, &alternatives);
-    if (next == root && alternatives.empty()) result.reset();
+    if (next == root && alternatives.empty()) is_satisfiable = false;
     builder_.define(rule, choice(alternatives));
   }
   if (reader_.failed()) return reader_.status();
-  if (!result) return invalid_argument("no value satisfies the schema");
+  if (!is_satisfiable) return invalid_argument("no value satisfies the schema");
   return *result;
 }
 
@@ -95,9 +93,9 @@ void SchemaWriter::shape(const Shape& shape, std::vector<ExprId>* alternatives) 
   if ((types & kNullType) != 0) alternatives->push_back(builder_.literal("null"));
   if ((types & kTrueType) != 0) alternatives->push_back(builder_.literal("true"));
   if ((types & kFalseType) != 0) alternatives->push_back(builder_.literal("false"));
-  const auto add = [&](uint8_t bits, std::optional<ExprId> (SchemaWriter::*write)(const Shape&)) {
+  const auto add = [&](uint8_t bits, std::optional<ExprId> (SchemaWriter::*write_type)(const Shape&)) {
     if ((types & bits) == 0 || reader_.failed()) return;
-    if (const auto expression = (this->*write)(shape)) alternatives->push_back(*expression);
+    if (const auto expression = (this->*write_type)(shape)) alternatives->push_back(*expression);
   };
   add(kNumberTypes, &SchemaWriter::number);
   add(kStringType, &SchemaWriter::string);

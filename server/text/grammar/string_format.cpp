@@ -108,7 +108,7 @@ struct Format {
 };
 
 template <std::string (*pattern)()>
-Result<Dfa> compile() {
+Result<Dfa> compile_pattern() {
   return compile_regex(pattern(), true);
 }
 
@@ -118,19 +118,19 @@ std::string uri_reference() { return uri(false); }
 std::string relative_json_pointer() { return "(?:0|[1-9][0-9]{0,8})(?:#|" + json_pointer() + ")"; }
 
 constexpr std::array<Format, 13> kFormats = {{
-    {"date", compile<date>},
-    {"time", compile<time>},
-    {"date-time", compile<date_time>},
-    {"duration", compile<duration>},
+    {"date", compile_pattern<date>},
+    {"time", compile_pattern<time>},
+    {"date-time", compile_pattern<date_time>},
+    {"duration", compile_pattern<duration>},
     {"email", email},
-    {"hostname", compile<hostname>},
-    {"ipv4", compile<ipv4>},
-    {"ipv6", compile<ipv6>},
-    {"uri", compile<uri_with_scheme>},
-    {"uri-reference", compile<uri_reference>},
-    {"uuid", compile<uuid>},
-    {"json-pointer", compile<json_pointer>},
-    {"relative-json-pointer", compile<relative_json_pointer>},
+    {"hostname", compile_pattern<hostname>},
+    {"ipv4", compile_pattern<ipv4>},
+    {"ipv6", compile_pattern<ipv6>},
+    {"uri", compile_pattern<uri_with_scheme>},
+    {"uri-reference", compile_pattern<uri_reference>},
+    {"uuid", compile_pattern<uuid>},
+    {"json-pointer", compile_pattern<json_pointer>},
+    {"relative-json-pointer", compile_pattern<relative_json_pointer>},
 }};
 
 }  // namespace
