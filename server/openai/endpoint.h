@@ -63,6 +63,8 @@ boost::asio::awaitable<void> get_response(http::Exchange& exchange, Service& ser
 boost::asio::awaitable<void> delete_response(http::Exchange& exchange, Service& service);
 boost::asio::awaitable<void> cancel_response(http::Exchange& exchange, Service& service);
 boost::asio::awaitable<void> list_response_input(http::Exchange& exchange, Service& service);
+boost::asio::awaitable<void> anthropic_messages(http::Exchange& exchange, Service& service);
+boost::asio::awaitable<void> anthropic_count_tokens(http::Exchange& exchange, Service& service);
 boost::asio::awaitable<void> list_models(http::Exchange& exchange, Service& service);
 boost::asio::awaitable<void> get_model(http::Exchange& exchange, Service& service);
 

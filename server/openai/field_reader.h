@@ -21,6 +21,7 @@ class FieldReader {
  public:
   explicit FieldReader(const Json& object) : object_(object) {}
 
+  const Json& object() const { return object_; }
   // A field that is present and not null, or nullptr.
   const Json* find(const char* name) const;
 

@@ -135,7 +135,7 @@ asio::awaitable<void> respond_in_background(Exchange& exchange, Service& service
   }
   const auto run = std::make_shared<BackgroundRun>(service, exchange.executor(), call);
   call->record.id = run->format.id();
-  if (const auto error = run->generation.start(std::get<0>(std::move(prompts)), max_tokens_default)) {
+  if (const auto error = run->generation.start(std::get<PreparedPrompts>(std::move(prompts)), max_tokens_default)) {
     co_await refuse(exchange, service, *error);
     co_return;
   }

@@ -12,12 +12,12 @@ std::string members_of(const Json& object) {
   return text.substr(1, text.size() - 2);
 }
 
-std::string responses_usage(const Usage& usage) {
+std::string responses_usage(const Usage& usage, uint64_t reasoning_tokens) {
   return "{\"input_tokens\":" + std::to_string(usage.prompt_tokens) +
          ",\"input_tokens_details\":{\"cached_tokens\":" + std::to_string(usage.cached_tokens) +
          ",\"cache_write_tokens\":0},\"output_tokens\":" + std::to_string(usage.completion_tokens) +
-         ",\"output_tokens_details\":{\"reasoning_tokens\":0},\"total_tokens\":" +
-         std::to_string(usage.prompt_tokens + usage.completion_tokens) + "}";
+         ",\"output_tokens_details\":{\"reasoning_tokens\":" + std::to_string(reasoning_tokens) +
+         "},\"total_tokens\":" + std::to_string(usage.prompt_tokens + usage.completion_tokens) + "}";
 }
 
 }  // namespace
@@ -43,7 +43,8 @@ std::string ResponsesFormat::response(std::string_view status, const std::string
     if (i > 0) out += ',';
     out += done_[i];
   }
-  return out + "],\"usage\":" + (usage == nullptr ? "null" : responses_usage(*usage)) + "," + echo_ + "}";
+  return out + "],\"usage\":" + (usage == nullptr ? "null" : responses_usage(*usage, reasoning_tokens_)) + "," + echo_ +
+         "}";
 }
 
 std::string ResponsesFormat::unfinished(std::string_view status) const { return response(status, "null", nullptr); }
@@ -149,7 +150,11 @@ void ResponsesFormat::add_call(const reply::ToolCallDelta& delta, std::string* o
 }
 
 void ResponsesFormat::take(const Piece& piece, std::string* out) {
-  if (!piece.reasoning.empty()) add_text(Kind::kReasoning, piece.reasoning, out);
+  if (!piece.reasoning.empty()) {
+    add_text(Kind::kReasoning, piece.reasoning, out);
+    reasoning_tokens_ += piece.usage.completion_tokens - completion_tokens_;
+  }
+  completion_tokens_ = piece.usage.completion_tokens;
   // What was drawn for reasoning and calls has no place in a message.
   if (logprobs_ && !piece.entries.empty() && piece.reasoning.empty() && piece.tool_calls.empty()) {
     if (!new_logprobs_.empty()) new_logprobs_ += ',';

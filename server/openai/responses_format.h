@@ -77,6 +77,8 @@ class ResponsesFormat final : public AnswerFormat {
   std::string new_logprobs_;       // entries whose text has not gone out yet
   std::string content_, reasoning_;
   Json calls_ = Json::array();
+  uint64_t completion_tokens_ = 0;  // up to the last piece
+  uint64_t reasoning_tokens_ = 0;   // of the pieces that brought reasoning
   FinishReason finish_ = FinishReason::kStop;
 };
 

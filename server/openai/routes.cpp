@@ -25,6 +25,8 @@ void add_routes(http::Router& router, const ServiceSlot& slot) {
   add("DELETE", "/v1/responses/{id}", delete_response);
   add("POST", "/v1/responses/{id}/cancel", cancel_response);
   add("GET", "/v1/responses/{id}/input_items", list_response_input);
+  add("POST", "/v1/messages", anthropic_messages);
+  add("POST", "/v1/messages/count_tokens", anthropic_count_tokens);
   add("GET", "/v1/models", list_models);
   add("GET", "/v1/models/{model...}", get_model);
 }

@@ -128,8 +128,8 @@ TEST(ResponsesRequest, HistoryComesBetweenInstructionsAndInput) {
 // Thought, text, two calls, and what a stop string let go at the end.
 std::vector<Piece> turn_pieces(FinishReason finish) {
   return {
-      {.reasoning = "Let "},
-      {.reasoning = "me \"see\"."},
+      {.reasoning = "Let ", .usage = {3, 2, 0}},
+      {.reasoning = "me \"see\".", .usage = {3, 5, 0}},
       {.text = "Gr\xC3\xBC", .entries = {{'G', -0.5F, {}, 0}}},
       {.text = "n", .entries = {{'n', -1.F, {}, 4}}},
       {.tool_calls = {{.index = 0, .begins = true, .name = "f", .id = "call_1", .arguments = "{\"a\":"}}},
@@ -209,6 +209,7 @@ TEST(ResponsesFormat, TheEventsAddUpToTheWholeAnswer) {
   EXPECT_EQ(kinds, (std::vector<std::string>{"reasoning", "message", "function_call", "function_call"}));
   EXPECT_EQ(output[1]["content"][0]["logprobs"].size(), 2U);
   EXPECT_EQ(final["usage"]["input_tokens_details"]["cached_tokens"], 1);
+  EXPECT_EQ(final["usage"]["output_tokens_details"]["reasoning_tokens"], 5);
   EXPECT_EQ(final["metadata"]["k"], "v");
   EXPECT_EQ(final["status"], "completed");
   EXPECT_TRUE(final["error"].is_null() && final["incomplete_details"].is_null());
