@@ -50,6 +50,9 @@ void translate_tools(FieldReader& fields, ChatTranslation& translation) {
 void translate_tool_choice(FieldReader& fields, ChatTranslation& translation) {
   const Json* choice = fields.find("tool_choice");
   if (choice == nullptr) return;
+  // What a response says when it has no tools; clients send it back.
+  const Json* tools = fields.find("tools");
+  if (*choice == "auto" && (tools == nullptr || tools->empty())) return;
   Json& translated = translation.body["tool_choice"] = *choice;
   if (!choice->is_object()) return;
   const std::string type = string_member(*choice, "type");
@@ -57,8 +60,8 @@ void translate_tool_choice(FieldReader& fields, ChatTranslation& translation) {
     translated = {{"type", "function"}, {"function", {{"name", string_member(*choice, "name")}}}};
   } else if (type == "allowed_tools") {
     Json allowed = {{"mode", choice->value("mode", Json("auto"))}, {"tools", Json::array()}};
-    if (const auto tools = choice->find("tools"); tools != choice->end() && tools->is_array()) {
-      for (const Json& tool : *tools) {
+    if (const auto listed = choice->find("tools"); listed != choice->end() && listed->is_array()) {
+      for (const Json& tool : *listed) {
         const std::string name = tool.is_object() ? string_member(tool, "name") : "";
         allowed["tools"].push_back({{"type", "function"}, {"function", {{"name", name}}}});
       }

@@ -157,6 +157,15 @@ def test_a_background_response_can_be_waited_for_and_cancelled(client):
         client.responses.cancel(foreground.id)
 
 
+def test_a_background_response_does_not_outlive_the_server(start_server):
+    server = start_server("--drain-timeout-ms", "300")
+    response = server.client().responses.create(
+        input=QUESTION, model="smollm2", max_output_tokens=4000, background=True, extra_body={"ignore_eos": True}
+    )
+    assert response.status == "in_progress"
+    assert server.stop() == 0
+
+
 def test_log_probabilities_are_included_when_asked_for(client):
     options = dict(input=QUESTION, include=["message.output_text.logprobs"], top_logprobs=2, **OPTIONS)
     part = strict(client.responses.create(**options)).output[0].content[0]

@@ -73,6 +73,21 @@ TEST(ResponsesRequest, ParametersAreChatsUnderOtherNames) {
   EXPECT_EQ(request.echo["top_p"], 1.0);
 }
 
+TEST(ResponsesRequest, ToolsAreFlatFunctions) {
+  const ResponsesRequest request = response_request(R"({"input": "x", "parallel_tool_calls": false,
+    "tools": [{"type": "function", "name": "f", "parameters": {"type": "object"}, "strict": true}, {"type": "function", "name": "g"}],
+    "tool_choice": {"type": "function", "name": "g"}})");
+  EXPECT_EQ(request.chat.tools.tools[0].dump(),
+            R"({"type":"function","function":{"name":"f","parameters":{"type":"object"},"strict":true}})");
+  EXPECT_EQ(request.chat.tools.choice, ToolOptions::Choice::kRequired);
+  ASSERT_EQ(request.chat.tools.callable.size(), 1U);
+  EXPECT_EQ(request.chat.tools.callable[0].name, "g");
+  EXPECT_FALSE(request.chat.tools.parallel);
+  EXPECT_EQ(request.echo["tools"][0]["name"], "f");
+  EXPECT_EQ(response_request(R"({"input": "x", "tool_choice": "auto", "tools": []})").chat.tools.choice,
+            ToolOptions::Choice::kNone);
+}
+
 TEST(ResponsesRequest, RefusesEachWrongValueInItsOwnWords) {
   const std::pair<const char*, const char*> cases[] = {
       {R"({})", "input"},
