@@ -227,13 +227,18 @@ uint32_t Chart::make_set(uint64_t hash) {
 bool Chart::close(uint32_t set) {
   const size_t begin = items_.size();
   seen_.clear();
+  set_work_ = 0;
   for (const Item& item : kernel_) {
     seen_.insert(item, bounds(item).counted && item.count >= bounds(item).min);
     items_.push_back(item);
   }
   for (size_t i = begin; i < items_.size(); ++i) {
-    if (i - begin >= kItemsMax || items_.size() > kStoreItemsMax || work_left_ == 0) return false;
-    --work_left_;
+    if (i - begin >= kItemsMax || items_.size() > kStoreItemsMax) return false;
+    if (set_work_ > kSetWorkMax || set_work_ >= work_left_) {
+      work_left_ -= std::min<uint64_t>(work_left_, set_work_);
+      return false;
+    }
+    ++set_work_;
     const Item item = items_[i];
     if (item.set == kHole) sets_[set].hole_count = std::max(sets_[set].hole_count, item.count);
     if (grammar_->positions[item.position].final) complete(set, item);
@@ -248,10 +253,12 @@ bool Chart::close(uint32_t set) {
       }
     }
   }
+  work_left_ -= std::min<uint64_t>(work_left_, set_work_);
   return true;
 }
 
 void Chart::add(const Item& item) {
+  ++set_work_;
   if (!within_depth(item)) return;
   const Bounds limits = bounds(item);
   if (seen_.insert(item, limits.counted && item.count >= limits.min)) items_.push_back(item);

@@ -10,9 +10,9 @@
 // name sets by number, a set stands for everything that the parser knows, the whole stack included, and the step from
 // a set by a byte is looked up once it was made. In a text's loops the parser runs through a table.
 //
-// Bounded work: at most kItemsMax items in a set, kDepthMax calls within one another, and kStoreItemsMax items in all;
-// a byte that would go beyond is one that cannot follow. An item is not made where its rule could not be finished
-// within the depth, so that going deep never ends in a dead end.
+// Bounded work: at most kItemsMax items in a set, found in at most kSetWorkMax steps, kDepthMax calls within one
+// another, and kStoreItemsMax items in all; a byte that would go beyond is one that cannot follow. An item is not made
+// where its rule could not be finished within the depth, so that going deep never ends in a dead end.
 //
 // Thread-safety: one user at a time; the grammar is shared. Copyable.
 #pragma once
@@ -48,6 +48,7 @@ class Chart {
   static constexpr uint32_t kHole = UINT32_MAX - 2;  // a frame about which nothing is known
 
   static constexpr uint32_t kItemsMax = 8192;
+  static constexpr uint32_t kSetWorkMax = 60'000;
   static constexpr uint32_t kDepthMax = 50'000;
   static constexpr uint32_t kStoreItemsMax = 4'000'000;
 
@@ -90,8 +91,8 @@ class Chart {
   // Everything that `set` does not need is forgotten when there is much of it; gives the set's new number.
   uint32_t collect(uint32_t set);
 
-  // From now on, at most so many more items are looked at; steps that need more give kDead.
-  void allow_work(uint64_t items) { work_left_ = items; }
+  // From now on, at most so many more times an item is made or found again; steps that need more give kDead.
+  void allow_work(uint64_t work) { work_left_ = work; }
   bool out_of_work() const { return work_left_ == 0; }
 
  private:
@@ -163,6 +164,7 @@ class Chart {
   std::vector<Item> kernel_;
   Seen seen_;
   uint64_t work_left_ = UINT64_MAX;
+  uint32_t set_work_ = 0;          // of the set at hand
   size_t collect_above_ = 16'384;  // items and sets
   HoleBounds hole_bounds_ = HoleBounds::kReal;
 };

@@ -139,6 +139,11 @@ ExprId GrammarBuilder::repeat(ExprId part, uint32_t min, uint32_t max) {
   const ExprKind kind = impl_->kind(part);
   if (max == 0 || kind == ExprKind::kEmpty || (kind == ExprKind::kNever && min == 0)) return empty();
   if (kind == ExprKind::kNever || (min == 1 && max == 1)) return part;
+  if (kind == ExprKind::kRepeat) {
+    const Expression inner = impl_->expressions.all[part];
+    if (inner.min == 0 && inner.max == kUnbounded) return part;  // (x*){m,n}: x*
+    if (inner.min == 0 && inner.max == 1) return repeat(impl_->expressions.children[inner.begin], 0, max);  // (x?){m,n}
+  }
   std::string content;
   append_raw(content, part);
   append_raw(content, min);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "server/text/grammar/chart.h"
 #include "server/text/grammar/rule_automaton.h"
 #include "server/text/grammar/utf8_ranges.h"
 
@@ -44,6 +45,10 @@ class Compiler {
     }
     grammar->positions.push_back(end_of_edges(*grammar));
     if (!analyse(*grammar)) return invalid_argument("the grammar has no text: every way through it goes on for ever");
+    if (Chart(*grammar).root_set() == Chart::kDead)
+      return invalid_argument(
+          "the grammar is too large: its texts can begin in too many ways, or only within more than " +
+          std::to_string(Chart::kDepthMax) + " rules");
     return std::shared_ptr<const Grammar>(std::move(grammar));
   }
 
@@ -311,11 +316,12 @@ class Compiler {
   void add_repeat(const Expression& expression, uint32_t from, uint32_t to) {
     const ExprId part = expressions_.children[expression.begin];
     uint32_t node = from;
-    for (uint32_t i = 0; i < expression.min; ++i) {
-      const uint32_t next = nfa_.add_node();
+    const auto add_round = [&](bool last) {
+      const uint32_t next = last ? to : nfa_.add_node();
       tasks_.push_back({part, node, next, false});
       node = next;
-    }
+    };
+    for (uint32_t i = 0; i < expression.min; ++i) add_round(i + 1 == expression.max);
     if (expression.max == kUnbounded) {
       const uint32_t loop = nfa_.add_node();
       nfa_.add_empty(node, loop);
@@ -325,11 +331,8 @@ class Compiler {
     }
     for (uint32_t i = expression.min; i < expression.max; ++i) {
       nfa_.add_empty(node, to);
-      const uint32_t next = nfa_.add_node();
-      tasks_.push_back({part, node, next, false});
-      node = next;
+      add_round(i + 1 == expression.max);
     }
-    nfa_.add_empty(node, to);
   }
 
   static Position end_of_edges(const Grammar& grammar) {

@@ -16,7 +16,7 @@ std::vector<std::string> byte_vocabulary(const std::vector<std::string>& pieces)
 std::shared_ptr<const Grammar> gbnf(std::string_view text) {
   auto grammar = compile_gbnf(text);
   if (!grammar.ok()) {
-    ADD_FAILURE() << grammar.status().message() << "\n" << text;
+    ADD_FAILURE() << grammar.status().message() << "\n" << text.substr(0, 500);
     return nullptr;
   }
   return *grammar;
