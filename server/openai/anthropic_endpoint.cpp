@@ -13,6 +13,12 @@ using http::HttpResponse;
 
 namespace {
 
+Prompts prepare_message(const Service& service, const AnthropicRequest& request) {
+  Prompts prompts = prepare_chat(service, request.chat);
+  if (auto* error = std::get_if<ApiError>(&prompts)) return in_client_words(request.names, std::move(*error));
+  return prompts;
+}
+
 using Parser = Parsed<AnthropicRequest> (*)(const Json& body, int32_t vocab_size);
 
 // The checked request, or nullptr when it has been refused.
@@ -40,7 +46,7 @@ asio::awaitable<void> anthropic_messages(Exchange& exchange, Service& service) {
   const auto request = co_await read_anthropic_request(exchange, service, parse_anthropic_request);
   if (!request) co_return;
   AnthropicFormat format(service.model_name, request->shows_thinking, exchange.request().id);
-  std::function<Prompts()> prepare = [&service, request] { return prepare_chat(service, request->chat); };
+  std::function<Prompts()> prepare = [&service, request] { return prepare_message(service, *request); };
   const auto context_max = static_cast<uint32_t>(service.engine.backend_info().context_max);
   co_await generate(exchange, service, request->chat.options, std::move(prepare), context_max, format);
 }
@@ -48,7 +54,7 @@ asio::awaitable<void> anthropic_messages(Exchange& exchange, Service& service) {
 asio::awaitable<void> anthropic_count_tokens(Exchange& exchange, Service& service) {
   const auto request = co_await read_anthropic_request(exchange, service, parse_count_tokens_request);
   if (!request) co_return;
-  std::function<Prompts()> prepare = [&service, request] { return prepare_chat(service, request->chat); };
+  std::function<Prompts()> prepare = [&service, request] { return prepare_message(service, *request); };
   const Prompts prompts = co_await on_text_thread(service, std::move(prepare));
   HttpResponse response;
   if (const auto* error = std::get_if<ApiError>(&prompts)) {

@@ -159,6 +159,7 @@ std::variant<AnthropicRequest, ApiError> parse(const Json& body, int32_t vocab_s
   std::variant<ChatRequest, ApiError> chat = parse_translated(translation, vocab_size);
   if (auto* error = std::get_if<ApiError>(&chat)) return std::move(*error);
   request.chat = std::get<ChatRequest>(std::move(chat));
+  request.names = std::move(translation.names);
   request.model = request.chat.model;
   return request;
 }

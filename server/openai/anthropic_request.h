@@ -8,12 +8,13 @@
 
 #include <variant>
 
-#include "server/openai/chat_request.h"
+#include "server/openai/chat_translation.h"
 
 namespace twostroke::openai {
 
 struct AnthropicRequest {
   std::string model;
+  FieldNames names;  // for errors that are found when the chat is prepared
   ChatRequest chat;
   bool shows_thinking = true;  // reasoning goes out as thinking blocks; false: it does not go out
 };

@@ -54,10 +54,10 @@ void copy_shared_parameters(const Json& from, Json& body) {
   }
 }
 
-ApiError in_client_words(const ChatTranslation& translation, ApiError error) {
+ApiError in_client_words(const FieldNames& names, ApiError error) {
   if (!error.param) return error;
   const std::pair<std::string, std::string>* best = nullptr;
-  for (const auto& name : translation.names) {
+  for (const auto& name : names) {
     if (stands_for(name.first, *error.param) && (best == nullptr || name.first.size() > best->first.size())) {
       best = &name;
     }
@@ -72,7 +72,7 @@ ApiError in_client_words(const ChatTranslation& translation, ApiError error) {
 
 std::variant<ChatRequest, ApiError> parse_translated(const ChatTranslation& translation, int32_t vocab_size) {
   std::variant<ChatRequest, ApiError> parsed = parse_chat_request(translation.body, vocab_size);
-  if (auto* error = std::get_if<ApiError>(&parsed)) return in_client_words(translation, std::move(*error));
+  if (auto* error = std::get_if<ApiError>(&parsed)) return in_client_words(translation.names, std::move(*error));
   return parsed;
 }
 

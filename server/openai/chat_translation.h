@@ -13,11 +13,16 @@
 
 namespace twostroke::openai {
 
+// What a client calls the fields of a chat: {"messages[2]", "input[4]"}, {"max_tokens", "max_output_tokens"}. A name
+// stands for all that is under it.
+using FieldNames = std::vector<std::pair<std::string, std::string>>;
+
+// `error`, with `param` and the names in the message as the client knows them.
+ApiError in_client_words(const FieldNames& names, ApiError error);
+
 struct ChatTranslation {
   Json body = {{"messages", Json::array()}};
-  // What the client calls a field of `body`: {"messages[2]", "input[4]"}, {"max_tokens", "max_output_tokens"}. A name
-  // stands for all that is under it.
-  std::vector<std::pair<std::string, std::string>> names;
+  FieldNames names;
 
   // Appends a message that the client wrote at `place`.
   Json& add_message(Json message, const std::string& place);
@@ -29,9 +34,6 @@ void copy_shared_parameters(const Json& from, Json& body);
 
 // parse_chat_request() of the translation, its error in the client's words.
 std::variant<ChatRequest, ApiError> parse_translated(const ChatTranslation& translation, int32_t vocab_size);
-
-// `error`, with `param` and the names in the message as the client knows them.
-ApiError in_client_words(const ChatTranslation& translation, ApiError error);
 
 // A member that is a string, or "".
 std::string string_member(const Json& object, const char* name);

@@ -79,7 +79,9 @@ Prompts prepare_response(const Service& service, ResponseCall& call) {
   if (call.previous) {
     if (auto error = insert_history(request, Json::parse(call.previous->messages))) return *error;
   }
-  return prepare_chat(service, request.chat);
+  Prompts prompts = prepare_chat(service, request.chat);
+  if (auto* error = std::get_if<ApiError>(&prompts)) return in_client_words(request.names, std::move(*error));
+  return prompts;
 }
 
 StoredResponse finished_record(const ResponseCall& call, const std::string& body, const Json& message) {

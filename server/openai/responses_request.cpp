@@ -219,6 +219,7 @@ std::variant<ResponsesRequest, ApiError> parse_responses_request(const Json& bod
   std::variant<ChatRequest, ApiError> chat = parse_translated(translation, vocab_size);
   if (auto* error = std::get_if<ApiError>(&chat)) return std::move(*error);
   request.chat = std::get<ChatRequest>(std::move(chat));
+  request.names = std::move(translation.names);
   request.echo = echo_of(body, request);
   return request;
 }

@@ -9,7 +9,7 @@
 #include <string>
 #include <variant>
 
-#include "server/openai/chat_request.h"
+#include "server/openai/chat_translation.h"
 
 namespace twostroke::openai {
 
@@ -18,6 +18,7 @@ constexpr size_t kMetadataKeyBytesMax = 64;
 constexpr size_t kMetadataValueBytesMax = 512;
 
 struct ResponsesRequest {
+  FieldNames names;               // for errors that are found when the chat is prepared
   ChatRequest chat;               // the messages of this call alone
   bool has_instructions = false;  // they are the first of chat.messages, and no part of the conversation
   bool store = true;

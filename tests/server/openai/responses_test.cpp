@@ -129,6 +129,20 @@ TEST(ResponsesRequest, RefusesEachWrongValueInItsOwnWords) {
   }
 }
 
+// What a schema or a template does not allow is found when the chat is prepared.
+TEST(ResponsesRequest, KnowsItsOwnNamesForLaterErrors) {
+  const ResponsesRequest request = response_request(
+      R"({"input": [{"role": "user", "content": "x"}], "text": {"format": {"type": "text"}}, "instructions": "y"})");
+  const auto renamed = [&](const char* param) {
+    const ApiError error = in_client_words(request.names, bad_field(param, std::string("'") + param + "' is wrong."));
+    return *error.param + "/" + error.message;
+  };
+  EXPECT_EQ(renamed("response_format.json_schema.schema"), "text.format.schema/'text.format.schema' is wrong.");
+  EXPECT_EQ(renamed("messages[1].content"), "input[0].content/'input[0].content' is wrong.");
+  EXPECT_EQ(renamed("messages"), "input/'input' is wrong.");
+  EXPECT_EQ(renamed("temperature"), "temperature/'temperature' is wrong.");
+}
+
 TEST(ResponsesRequest, HistoryComesBetweenInstructionsAndInput) {
   ResponsesRequest request = response_request(R"({"input": "c", "instructions": "i"})");
   EXPECT_FALSE(insert_history(request, Json::parse(R"([{"content": "a"}, {"content": "b"}])")));
