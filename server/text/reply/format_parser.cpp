@@ -23,13 +23,45 @@ MarkerSearch search_for(const Markers& markers) {
 
 }  // namespace
 
+PromptEnd read_prompt_end(const ReplyFormat& format, std::string_view prompt_end) {
+  PromptEnd prompt;
+  const MessageHeaders& headers = format.headers;
+  if (headers.style == HeaderStyle::kNone) {
+    const Reasoning& reasoning = format.reasoning;
+    if (reasoning.close.empty()) return prompt;
+    // A template may write the line feed behind the marker, or leave it to the model.
+    const std::string open = reasoning.open.substr(0, reasoning.open.find_last_not_of('\n') + 1);
+    const size_t opened = prompt_end.rfind(open);
+    const size_t closed = prompt_end.rfind(reasoning.close);
+    prompt.closed_reasoning = closed != std::string_view::npos && (opened == std::string_view::npos || closed > opened);
+    if (opened != std::string_view::npos && !prompt.closed_reasoning) prompt.start = TurnStart::kReasoning;
+    return prompt;
+  }
+  // <|start|>assistant<|channel|>analysis<|message|> is one header.
+  const size_t start = prompt_end.rfind(headers.open.front());
+  const std::string_view header = start == std::string_view::npos ? "" : prompt_end.substr(start);
+  if (header.find(headers.close) == std::string_view::npos) {
+    prompt.start = TurnStart::kHeader;
+    if (header.size() <= kHeaderBytesMax) prompt.header = header;
+    return prompt;
+  }
+  const bool thinks = header_word(header, "<|channel|>") == "analysis" || header_word(header, " to=") == "self";
+  if (thinks) prompt.start = TurnStart::kReasoning;
+  return prompt;
+}
+
 FormatParser::FormatParser(std::shared_ptr<const ReplyFormat> format, FormatParserOptions options)
     : format_(std::move(format)), options_(std::move(options)) {
   content_markers_ = content_markers();
   reasoning_markers_ = reasoning_markers();
   content_search_ = search_for(content_markers_);
   reasoning_search_ = search_for(reasoning_markers_);
-  start_at(options_.prompt_end);
+  const PromptEnd prompt = read_prompt_end(*format_, options_.prompt_end);
+  state_ = prompt.start == TurnStart::kReasoning ? State::kReasoning
+           : prompt.start == TurnStart::kHeader  ? State::kHeader
+                                                 : State::kContent;
+  behind_marker_ = options_.reasoning && (prompt.start == TurnStart::kReasoning || prompt.closed_reasoning);
+  prompt_header_ = prompt.header;
 }
 
 void FormatParser::add_call_markers(std::vector<Marker>& markers) const {
@@ -83,45 +115,6 @@ std::vector<FormatParser::Marker> FormatParser::reasoning_markers() const {
   }
   if (format_->calls_end_reasoning) add_call_markers(markers);
   return markers;
-}
-
-void FormatParser::start_at(std::string_view prompt_end) {
-  const MessageHeaders& headers = format_->headers;
-  if (headers.style == HeaderStyle::kNone) {
-    const Reasoning& reasoning = format_->reasoning;
-    if (reasoning.open.empty()) return;
-    // A template may write the line feed behind the marker, or leave it to the model.
-    const std::string open = reasoning.open.substr(0, reasoning.open.find_last_not_of('\n') + 1);
-    const size_t opened = prompt_end.rfind(open);
-    if (opened == std::string_view::npos) {
-      behind_marker_ = prompt_end.find(reasoning.close) != std::string_view::npos;
-      return;
-    }
-    const size_t closed = prompt_end.rfind(reasoning.close);
-    behind_marker_ = true;
-    if (closed == std::string_view::npos || closed < opened) state_ = State::kReasoning;
-    return;
-  }
-  size_t opened = 0;
-  for (const std::string& open : headers.open) {
-    const size_t at = prompt_end.rfind(open);
-    if (at != std::string_view::npos) opened = std::max(opened, at);
-  }
-  // <|start|>assistant<|channel|>analysis is one header.
-  const size_t start = prompt_end.rfind(headers.open.front());
-  if (start != std::string_view::npos && prompt_end.substr(start).find(headers.close) == std::string_view::npos) {
-    opened = start;
-  }
-  const std::string_view rest = prompt_end.substr(std::min(opened, prompt_end.size()));
-  state_ = State::kHeader;
-  const size_t closed = rest.find(headers.close);
-  if (closed == std::string_view::npos) {
-    if (rest.size() <= kHeaderBytesMax) prompt_header_ = rest;
-    return;
-  }
-  enter_content();
-  const std::string channel = header_word(rest, "<|channel|>");
-  if (channel == "analysis" || header_word(rest, " to=") == "self") state_ = State::kReasoning;
 }
 
 ReplyDelta FormatParser::push(std::string_view text) {
@@ -189,12 +182,15 @@ void FormatParser::feed_text(char byte) {
 }
 
 bool FormatParser::begin_bare_call(char byte) {
-  if (!options_.tool_calls || turn_started_ || is_space(byte) || !content_search_.held().empty()) return false;
+  if (!options_.tool_calls || turn_started_ || byte != '{') return false;
+  const std::string& held = content_search_.held();
+  if (!std::all_of(held.begin(), held.end(), is_space)) return false;
   std::vector<size_t> shapes;
   for (size_t i = 0; i < format_->shapes.size(); ++i) {
     if (format_->shapes[i].at_start) shapes.push_back(i);
   }
-  if (shapes.empty() || byte != '{') return false;
+  if (shapes.empty()) return false;
+  emit_content(content_search_.take_held());
   begin_calls(shapes, "");
   feed_calls(byte);
   return true;

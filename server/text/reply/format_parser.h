@@ -21,6 +21,15 @@
 
 namespace twostroke::reply {
 
+// Where a prompt leaves off, so that the turn begins there.
+enum class TurnStart : uint8_t { kContent, kReasoning, kHeader };
+struct PromptEnd {
+  TurnStart start = TurnStart::kContent;
+  bool closed_reasoning = false;  // its end stands in the prompt
+  std::string header;             // kHeader: what the prompt wrote of it
+};
+PromptEnd read_prompt_end(const ReplyFormat& format, std::string_view prompt_end);
+
 struct FormatParserOptions {
   bool tool_calls = false;
   bool reasoning = true;
@@ -51,7 +60,6 @@ class FormatParser : public ReplyParser {
   void add_call_markers(std::vector<Marker>& markers) const;
   std::vector<Marker> content_markers() const;
   std::vector<Marker> reasoning_markers() const;
-  void start_at(std::string_view prompt_end);
 
   void feed(char byte);
   void feed_text(char byte);  // kContent, kReasoning

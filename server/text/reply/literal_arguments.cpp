@@ -20,6 +20,11 @@ void append_utf8(std::string& out, uint32_t code) {
   } else if (code < 0x800) {
     out += static_cast<char>(0xC0 | (code >> 6));
     out += static_cast<char>(0x80 | (code & 63));
+  } else if (code >= 0x10000) {
+    out += static_cast<char>(0xF0 | (code >> 18));
+    out += static_cast<char>(0x80 | ((code >> 12) & 63));
+    out += static_cast<char>(0x80 | ((code >> 6) & 63));
+    out += static_cast<char>(0x80 | (code & 63));
   } else {
     out += static_cast<char>(0xE0 | (code >> 12));
     out += static_cast<char>(0x80 | ((code >> 6) & 63));
@@ -54,12 +59,14 @@ class LiteralArguments : public ArgumentsReader {
 
   bool push(Kind kind, char closer, std::string& json);
   Step pop(std::string& json);
-  bool at_quote(char byte) const { return python_ ? byte == '"' || byte == '\'' : byte == kGemmaQuote.front(); }
+  // Gemma's strings may also be JSON's.
+  bool at_quote(char byte) const { return byte == '"' || byte == (python_ ? '\'' : kGemmaQuote.front()); }
   Step begin_quote(char byte, bool key, std::string& json);
   Step begin_value(char byte, std::string& json);
   void end_string(std::string& json);
   Step feed_string(char byte, std::string& json);
-  Step feed_python_string(char byte, std::string& json);
+  Step feed_escaped_string(char byte, std::string& json);
+  void take_code(uint32_t code, std::string& json);  // of \uXXXX; half of a pair waits for the other
   void end_bare_value(std::string& json);
   void write_comma(std::string& json) {
     if (comma_) json += ", ";
@@ -77,6 +84,7 @@ class LiteralArguments : public ArgumentsReader {
   size_t quote_bytes_ = 0;  // of an opening <|"|>
   bool escaped_ = false;
   size_t escape_digits_ = 0;
+  uint32_t high_surrogate_ = 0;
   MarkerSearch gemma_end_{{std::string(kGemmaQuote)}};
 };
 
@@ -100,7 +108,7 @@ Step LiteralArguments::begin_quote(char byte, bool key, std::string& json) {
   key_ = key;
   quote_ = byte;
   quote_bytes_ = 1;
-  state_ = python_ ? State::kString : State::kOpenQuote;
+  state_ = byte == kGemmaQuote.front() ? State::kOpenQuote : State::kString;
   json += '"';
   return Step::kMore;
 }
@@ -110,16 +118,27 @@ void LiteralArguments::end_string(std::string& json) {
   state_ = key_ ? State::kKeyEnd : State::kCommaOrEnd;
 }
 
-Step LiteralArguments::feed_python_string(char byte, std::string& json) {
+void LiteralArguments::take_code(uint32_t code, std::string& json) {
+  const bool is_low = code >= 0xDC00 && code < 0xE000;
+  if (is_low && high_surrogate_ != 0) {
+    code = 0x10000 + ((high_surrogate_ - 0xD800) << 10) + (code - 0xDC00);
+    high_surrogate_ = 0;
+  } else if (code >= 0xD800 && code < 0xDC00) {
+    high_surrogate_ = code;
+    return;
+  }
+  std::string character;
+  append_utf8(character, code);
+  append_json_escaped(json, character);
+}
+
+Step LiteralArguments::feed_escaped_string(char byte, std::string& json) {
   const auto append = [&](char character) { append_json_escaped(json, std::string_view(&character, 1)); };
   if (escape_digits_ > 0) {
     if (std::string_view("0123456789abcdefABCDEF").find(byte) == std::string_view::npos) return Step::kRefused;
     word_ += byte;
     if (--escape_digits_ > 0) return Step::kMore;
-    std::string character;
-    append_utf8(character, static_cast<uint32_t>(std::stoul(word_, nullptr, 16)));
-    append_json_escaped(json, character);
-    word_.clear();
+    take_code(static_cast<uint32_t>(std::stoul(std::exchange(word_, {}), nullptr, 16)), json);
     return Step::kMore;
   }
   if (escaped_) {
@@ -130,7 +149,7 @@ Step LiteralArguments::feed_python_string(char byte, std::string& json) {
       escape_digits_ = byte == 'x' ? 2 : 4;
     } else if (const size_t name = kNames.find(byte); name != std::string_view::npos) {
       append(kMeanings[name]);
-    } else if (byte == '\\' || byte == '\'' || byte == '"') {
+    } else if (byte == '\\' || byte == '\'' || byte == '"' || byte == '/') {  // the last is JSON's
       append(byte);
     } else if (byte != '\n') {  // Python keeps the backslash of what is no escape, and drops a line feed's
       append('\\');
@@ -149,7 +168,7 @@ Step LiteralArguments::feed_python_string(char byte, std::string& json) {
 }
 
 Step LiteralArguments::feed_string(char byte, std::string& json) {
-  if (python_) return feed_python_string(byte, json);
+  if (quote_ != kGemmaQuote.front()) return feed_escaped_string(byte, json);
   std::string certain;
   const size_t found = gemma_end_.feed(byte, certain);
   append_json_escaped(json, certain);

@@ -4,6 +4,7 @@
 // it can be read as such, else a string.
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -32,6 +33,56 @@ std::string value_as_json(std::string_view value, TypeSet types) {
   return is_json(value) ? std::string(value) : "";
 }
 
+std::string json_or_string(std::string_view value, TypeSet types) {
+  const std::string typed = value_as_json(value, types);
+  return typed.empty() ? json_quoted(value) : typed;
+}
+
+// The JSON text of a value that is made of elements, as MiniMax writes objects (an element for each member) and arrays
+// (elements named "item"): `mark` stands in front of every tag. Nothing where it is not of that form.
+std::optional<std::string> elements_as_json(std::string_view value, const std::string& mark) {
+  struct Element {
+    std::string name;
+    char closer = 0;  // of its elements; 0: none so far
+  };
+  std::vector<Element> open(1);  // the value itself
+  std::string json;
+  while (true) {
+    const size_t tag = value.find(mark);
+    const std::string_view text = value.substr(0, tag);
+    if (tag == std::string_view::npos) {
+      const bool is_whole =
+          open.size() == 1 && open.back().closer != 0 && std::all_of(text.begin(), text.end(), is_space);
+      return is_whole ? std::optional<std::string>(json + open.back().closer) : std::nullopt;
+    }
+    value.remove_prefix(tag + mark.size());
+    const size_t end = value.find('>');
+    if (!value.starts_with('<') || end == std::string_view::npos) return std::nullopt;
+    const bool closes = value.starts_with("</");
+    const std::string name(value.substr(closes ? 2 : 1, end - (closes ? 2 : 1)));
+    value.remove_prefix(end + 1);
+    Element& around = open.back();
+    if (closes) {
+      if (open.size() == 1 || name != around.name) return std::nullopt;
+      json += around.closer == 0 ? json_or_string(text, kAnyType) : std::string(1, around.closer);
+      open.pop_back();
+      continue;
+    }
+    const char closer = name == "item" ? ']' : '}';
+    if (open.size() > kJsonDepthMax || (around.closer != 0 && around.closer != closer)) return std::nullopt;
+    json += around.closer != 0 ? ", " : closer == ']' ? "[" : "{";
+    around.closer = closer;
+    if (closer == '}') json += json_quoted(name) + ": ";
+    open.push_back({name, 0});
+  }
+}
+
+size_t count_of(std::string_view text, const std::string& part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != std::string_view::npos; at = text.find(part, at + part.size())) ++count;
+  return count;
+}
+
 class TaggedArguments : public ArgumentsReader {
  public:
   TaggedArguments(const Tags& tags, const KnownTools& tools, std::string name, std::string end)
@@ -49,6 +100,8 @@ class TaggedArguments : public ArgumentsReader {
  private:
   enum class State { kBetween, kKey, kKeyClose, kStringAttribute, kValue };
 
+  std::string value_close() const { return first_piece(tags_.value_close) + (tags_.key_in_close ? key_ + ">" : ""); }
+  std::string element_mark() const { return tags_.key_open.substr(0, tags_.key_open.size() - 1); }
   void await_argument();
   Step feed_between(char byte, std::string& json);
   Step feed_key(char byte, std::string& json);
@@ -140,8 +193,7 @@ Step TaggedArguments::feed_string_attribute(char byte, std::string& json) {
 }
 
 Step TaggedArguments::begin_value(std::string& json) {
-  std::string close = first_piece(tags_.value_close);
-  if (tags_.key_in_close) close += key_ + ">";
+  const std::string close = value_close();
   types_ = tools_.types(name_, key_);
   is_string_ = types_ == kStringType && !tags_.cdata;
   json += (begun_ ? ", " : "{") + json_quoted(key_) + ": ";
@@ -185,8 +237,9 @@ void TaggedArguments::end_value(std::string& json) {
       value.remove_suffix(3);
     }
     const bool is_text = is_cdata || types_ == kStringType;
-    const std::string typed = is_text ? "" : value_as_json(value, types_);
-    json += typed.empty() ? json_quoted(value) : typed;
+    const std::optional<std::string> elements =
+        is_text || !tags_.key_in_close ? std::nullopt : elements_as_json(value, element_mark());
+    json += is_text ? json_quoted(value) : elements ? *elements : json_or_string(value, types_);
   }
   await_argument();
 }
@@ -200,9 +253,12 @@ Step TaggedArguments::feed_value(char byte, std::string& json) {
   const size_t found = value_end_.feed(byte, certain);
   take_value(certain, json);
   if (found == MarkerSearch::kNone) return Step::kMore;
+  // The end of a character data section or of an element within the value is not the value's.
   const bool in_cdata = tags_.cdata && !is_string_ && value_.starts_with("<![CDATA[") && !value_.ends_with("]]>");
-  if (in_cdata) {
-    take_value(first_piece(tags_.value_close), json);
+  const bool in_element = tags_.key_in_close && !is_string_ &&
+                          count_of(value_, tags_.key_open + key_ + ">") > count_of(value_, value_close());
+  if (in_cdata || in_element) {
+    take_value(value_close(), json);
   } else {
     end_value(json);
   }

@@ -194,11 +194,13 @@ std::optional<ReplyFormat> derive_format(const TemplateProbe& probe) {
     shape.single = true;
   } else {
     const std::string between = probe.two_calls.substr(call->body.end, second->body.begin - call->body.end);
-    shape.call_open = common_suffix(before, between);
+    // A call's end is not cut within a marker: the next marker may begin as the section's end does.
     shape.call_close = common_prefix(after, between);
-    if (shape.call_open.size() + shape.call_close.size() > between.size()) return std::nullopt;
-    shape.separator =
-        between.substr(shape.call_close.size(), between.size() - shape.call_close.size() - shape.call_open.size());
+    const size_t bracket = shape.call_close.find_last_of(">])}");
+    if (bracket != std::string::npos && shape.call_close != between) shape.call_close.resize(bracket + 1);
+    const std::string rest = between.substr(shape.call_close.size());
+    shape.call_open = common_suffix(before, rest);
+    shape.separator = rest.substr(0, rest.size() - shape.call_open.size());
     shape.section_open = before.substr(0, before.size() - shape.call_open.size());
     shape.section_close = after.substr(shape.call_close.size());
     if (is_blank(shape.section_open) && is_blank(shape.section_close) && is_blank(shape.separator)) {
