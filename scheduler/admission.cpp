@@ -80,16 +80,21 @@ const Sequence* Scheduler::Impl::sibling_with(const Sequence& sequence, uint32_t
   return nullptr;
 }
 
+// What a sequence needs when it starts for the first time.
+void Scheduler::Impl::prepare(Sequence& sequence) {
+  if (!sequence.tokens.empty()) return;
+  const LiveRequest& live = *sequence.request;
+  sequence.tokens.reserve(live.prompt_count() + live.output_max);
+  sequence.tokens = live.request.prompt;
+  sequence.blocks.reserve(blocks_for(live.prompt_count() + live.output_max));
+  sequence.sampling = live.request.sampling;
+  sequence.sampling.seed = sequence_seed(live.request.sampling.seed, sequence.index);
+}
+
 // Gives the sequence its beginning. What it shares is taken before anything new is allocated, which might evict it.
 void Scheduler::Impl::start(Sequence& sequence, const Prefix& prefix) {
   LiveRequest& live = *sequence.request;
-  if (sequence.tokens.empty()) {
-    sequence.tokens.reserve(live.prompt_count() + live.output_max);
-    sequence.tokens = live.request.prompt;
-    sequence.blocks.reserve(blocks_for(live.prompt_count() + live.output_max));
-    sequence.sampling = live.request.sampling;
-    sequence.sampling.seed = sequence_seed(live.request.sampling.seed, sequence.index);
-  }
+  prepare(sequence);
   waiting_.remove(sequence);
   const uint32_t full = prefix.tokens / block_size_;
   for (uint32_t i = 0; i < full; ++i) {

@@ -93,6 +93,7 @@ struct Engine::Impl {
   uint32_t idle_steps = 0;        // in a row that did nothing although there was something to do
 
   std::atomic<TimeNs> step_began{kBetweenSteps};
+  std::atomic<bool> thread_ended{false};
 
   mutable std::mutex mutex;
   std::condition_variable wake;  // the step thread, for the inbox and stopping
@@ -169,6 +170,7 @@ void Engine::Impl::run() {
   StepOutput output;
   scheduler.drain_events(output.events);
   deliver(std::move(output));
+  thread_ended.store(true, std::memory_order_release);
 }
 
 // Sleeps until there is something to do. False when stopping; then too, all that was accepted has been taken.
@@ -311,6 +313,8 @@ void Engine::stop() {
   }
   impl_->wake.notify_one();
 }
+
+bool Engine::ended() const { return impl_->thread_ended.load(std::memory_order_acquire); }
 
 TimeNs Engine::step_age_ns() const {
   const TimeNs began = impl_->step_began.load(std::memory_order_acquire);

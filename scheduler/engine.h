@@ -74,6 +74,10 @@ class Engine {
   // step in flight is done. Returns at once: the sink may get those ends until the destructor returns.
   void stop();
 
+  // True once the step thread is done, after stop(): then the destructor returns at once. A backend that hangs keeps it
+  // false for ever.
+  bool ended() const;
+
   // The step thread's sign of life: how long the current step has been running, 0 between steps. Readiness compares it
   // with a limit; a hung backend shows here.
   TimeNs step_age_ns() const;

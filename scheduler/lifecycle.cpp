@@ -71,6 +71,31 @@ void Scheduler::Impl::stop(Sequence& sequence, bool forget_blocks) {
   --gauges_.sequences_waiting;
 }
 
+// Without the prefix cache, the prompt that a request has computed is in the blocks of its running sequences alone.
+// When the only one of them ends, a sibling that has not started yet takes its place, so that it is not computed again.
+Sequence* Scheduler::Impl::heir_of(const Sequence& sequence) {
+  LiveRequest& live = *sequence.request;
+  const bool last_holder = sequence.state == SequenceState::kRunning && live.running == 1;
+  if (!last_holder || uses_cache(live) || sequence.computed < live.prompt_count()) return nullptr;
+  for (Sequence& sibling : live.sequences) {
+    if (sibling.state == SequenceState::kWaiting && sibling.output_count() == 0) return &sibling;
+  }
+  return nullptr;
+}
+
+// All but the last prompt token, which each sequence computes for a sample of its own.
+void Scheduler::Impl::hand_over_prompt(Sequence& from, Sequence& to) {
+  const uint32_t tokens = from.request->prompt_count() - 1;
+  const auto end = from.blocks.begin() + blocks_for(tokens);
+  prepare(to);
+  waiting_.remove(to);
+  to.blocks.assign(from.blocks.begin(), end);
+  from.blocks.erase(from.blocks.begin(), end);
+  blocks_promised_ += blocks_for(tokens);  // as if `from` still needed them: what promised_to() says of it now
+  enter_running(to);
+  to.computed = tokens;
+}
+
 void Scheduler::Impl::finish(Sequence& sequence, FinishReason reason, TimeNs now) {
   LiveRequest& live = *sequence.request;
   Event& event = events_.emplace_back();
@@ -79,6 +104,7 @@ void Scheduler::Impl::finish(Sequence& sequence, FinishReason reason, TimeNs now
   event.sequence = sequence.index;
   event.time = now;
   event.finish_reason = reason;
+  if (Sequence* heir = heir_of(sequence)) hand_over_prompt(sequence, *heir);
   stop(sequence, /*forget_blocks=*/false);
   if (--live.unfinished == 0) return end_request(live, Outcome::kFinished, {}, now);
   if (live.prompt_done || sequence.index != live.leader) return;

@@ -59,6 +59,7 @@ struct Scheduler::Impl {
   Prefix find_prefix(const Sequence& sequence);
   const Sequence* sibling_with(const Sequence& sequence, uint32_t tokens) const;
   void start(Sequence& sequence, const Prefix& prefix);
+  void prepare(Sequence& sequence);
   uint32_t room_for_admission() const;
 
   // --- preemption.cpp
@@ -91,6 +92,8 @@ struct Scheduler::Impl {
   void enter_running(Sequence& sequence);
   void leave_running(Sequence& sequence, bool forget_blocks);
   void release_followers(LiveRequest& live);
+  Sequence* heir_of(const Sequence& sequence);
+  void hand_over_prompt(Sequence& from, Sequence& to);
   void finish(Sequence& sequence, FinishReason reason, TimeNs now);
   void end_request(LiveRequest& live, Outcome outcome, const Status& error, TimeNs now);
   void stop(Sequence& sequence, bool forget_blocks);

@@ -14,20 +14,19 @@ namespace {
 
 // How often the end of the last request is looked for while draining.
 constexpr milliseconds kWatchInterval{10};
-// What connections may still take to send their error events.
-constexpr milliseconds kFlushTimeout{2'000};
 
 }  // namespace
 
 Drain::Drain(asio::io_context& io, const Times& times, Health& health, http::HttpServer& server,
-             std::function<void()> on_end)
+             std::function<void()> on_end, std::function<void()> on_hang)
     : strand_(asio::make_strand(io)),
       signals_(strand_, SIGTERM, SIGINT),
       timer_(strand_),
       times_(times),
       health_(health),
       server_(server),
-      on_end_(std::move(on_end)) {
+      on_end_(std::move(on_end)),
+      on_hang_(std::move(on_hang)) {
   wait_for_signal();
 }
 
@@ -73,7 +72,9 @@ void Drain::watch() {
   if (nothing_left || (time_is_up && stopped_)) {
     signals_.clear();  // from here on a signal ends the process, whatever it hangs in
     signals_.cancel();
-    on_end_();
+    if (engine != nullptr) engine->stop();
+    deadline_ = std::chrono::steady_clock::now() + times_.hang;
+    await_engine();
     return;
   }
   if (time_is_up) {
@@ -91,8 +92,24 @@ void Drain::finish() {
   stopped_ = true;
   if (server_.exchanges() > 0) spdlog::warn("{} requests did not finish in time and get an error", server_.exchanges());
   if (Engine* engine = engine_.load()) engine->stop();
-  deadline_ = std::chrono::steady_clock::now() + kFlushTimeout;
+  deadline_ = std::chrono::steady_clock::now() + times_.flush;
   watch();
+}
+
+void Drain::await_engine() {
+  Engine* engine = engine_.load();
+  if (engine == nullptr || engine->ended()) {
+    on_end_();
+    return;
+  }
+  if (std::chrono::steady_clock::now() >= deadline_) {
+    on_hang_();
+    return;
+  }
+  timer_.expires_after(kWatchInterval);
+  timer_.async_wait([this](const boost::system::error_code& error) {
+    if (!error) await_engine();
+  });
 }
 
 }  // namespace twostroke

@@ -2,7 +2,12 @@
 //
 //   signal --> not ready, still accepting (drain_notice_ms, so that routers look away first)
 //          --> new requests get 503 with Retry-After; streams go on (drain_timeout_ms at most)
-//          --> what is left gets an error event; connections close; the I/O context stops
+//          --> what is left gets an error event; connections close
+//          --> the engine's step thread ends; the I/O context stops
+//
+// Each part has its bound, so that the process ends by notice + timeout + flush + hang. Only a backend that never comes
+// back from a step reaches the last one. Its threads cannot be stopped from outside, so that nothing can be torn down
+// in order: `on_hang` has to end the process as it is. By then every client has its answer or its error.
 //
 // A second signal skips to the last step; a third ends the process as if nobody caught it.
 #pragma once
@@ -25,11 +30,13 @@ class Drain {
   struct Times {
     std::chrono::milliseconds notice;
     std::chrono::milliseconds timeout;
+    std::chrono::milliseconds flush{2'000};  // what connections may still take to send their error events
+    std::chrono::milliseconds hang{5'000};   // what the step under way may still take then
   };
   // Waits for SIGTERM and SIGINT from now on. SIGINT comes from a person, who gets no notice period. All references
-  // must outlive the I/O context's run. `on_end` runs once, at the very end.
+  // must outlive the I/O context's run. One of `on_end` and `on_hang` runs, once, at the very end.
   Drain(boost::asio::io_context& io, const Times& times, Health& health, http::HttpServer& server,
-        std::function<void()> on_end);
+        std::function<void()> on_end, std::function<void()> on_hang);
 
   // The engine to drain, once the model is loaded. Thread-safe.
   void set_engine(Engine* engine) { engine_.store(engine); }
@@ -40,6 +47,7 @@ class Drain {
   void refuse();  // the notice period is over
   void watch();   // until nothing is left or the time is up
   void finish();
+  void await_engine();
 
   boost::asio::strand<boost::asio::io_context::executor_type> strand_;
   boost::asio::signal_set signals_;
@@ -48,6 +56,7 @@ class Drain {
   Health& health_;
   http::HttpServer& server_;
   std::function<void()> on_end_;
+  std::function<void()> on_hang_;
   std::atomic<Engine*> engine_{nullptr};
   bool draining_ = false;  // strand only, like the rest
   bool stopped_ = false;

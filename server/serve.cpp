@@ -120,7 +120,7 @@ int serve(const ServeConfig& config) {
   if (const Status status = server.listen(config.host, config.port); !status.ok()) return fail(status);
 
   IoThreads io_threads(io);
-  Drain drain(io, {milliseconds(config.drain_notice_ms), milliseconds(config.drain_timeout_ms)}, health, server, [&] {
+  const auto end = [&] {
     if (slot.get() == nullptr) {
       // Nothing was accepted yet, and a large model may still take minutes to load.
       spdlog::info("ended while loading");
@@ -128,7 +128,15 @@ int serve(const ServeConfig& config) {
     }
     server.stop();
     io_threads.release();
-  });
+  };
+  // The backend's threads use what main would take down, and never end: no destructor may run.
+  const auto give_up = [] {
+    spdlog::critical("the backend hangs in a step: ending without it; clients that waited for it got an error");
+    spdlog::default_logger()->flush();
+    std::_Exit(1);
+  };
+  Drain drain(io, {milliseconds(config.drain_notice_ms), milliseconds(config.drain_timeout_ms)}, health, server, end,
+              give_up);
   asio::thread_pool text_pool(config.text_threads);
   openai::RequestHub hub(io, [&metrics](const StepOutput& output) { metrics.observe(output); });
   io_threads.start(config.io_threads);

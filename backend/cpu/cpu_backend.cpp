@@ -39,8 +39,8 @@ Status check_options(const CpuBackendOptions& options) {
 Result<int32_t> context_max(const CpuBackendOptions& options, const ModelConfig& config) {
   if (options.context_max == 0) return config.context_length;
   if (options.context_max > config.context_length) {
-    return invalid_argument("context_max is " + std::to_string(options.context_max) + ", but the model was made for " +
-                            std::to_string(config.context_length) + " tokens");
+    return invalid_argument("context_max (--context-max) is " + std::to_string(options.context_max) +
+                            ", but the model was made for " + std::to_string(config.context_length) + " tokens");
   }
   return options.context_max;
 }
@@ -55,11 +55,11 @@ Result<int32_t> block_count(const CpuBackendOptions& options, const ModelConfig&
   const uint64_t block_size = static_cast<uint64_t>(options.block_size);
   const uint64_t needed = (static_cast<uint64_t>(context) + block_size - 1) / block_size;
   if (count < needed) {
-    return invalid_argument("the KV cache holds " + std::to_string(count * block_size) +
-                            " tokens, but one sequence may have " + std::to_string(context) +
-                            ": set kv_bytes to at least " + std::to_string(needed * block_bytes) + " (" +
-                            mebibytes(needed * block_bytes) + "; " + std::to_string(needed) +
-                            " blocks), or context_max to at most " + std::to_string(count * block_size));
+    return invalid_argument(
+        "the KV cache holds " + std::to_string(count * block_size) + " tokens, but one sequence may have " +
+        std::to_string(context) + ": set kv_bytes (--kv-memory-mb) to at least " +
+        std::to_string(needed * block_bytes) + " (" + mebibytes(needed * block_bytes) + "; " + std::to_string(needed) +
+        " blocks), or context_max (--context-max) to at most " + std::to_string(count * block_size));
   }
   return static_cast<int32_t>(count);
 }

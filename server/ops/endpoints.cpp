@@ -8,8 +8,13 @@ using http::HttpResponse;
 
 void add_ops_routes(http::Router& router, const Health& health, Metrics& metrics, std::string version,
                     std::function<void()> before_metrics) {
-  router.add("GET", "/livez", [](Exchange& exchange) -> asio::awaitable<void> {
+  router.add("GET", "/livez", [&health](Exchange& exchange) -> asio::awaitable<void> {
+    const Status status = health.liveness();
     HttpResponse response{.content_type = "text/plain; charset=utf-8", .body = "alive\n"};
+    if (!status.ok()) {
+      response.status = 503;
+      response.body = "restart me: " + status.message() + "\n";
+    }
     co_await exchange.respond(std::move(response));
   });
   const auto ready = [&health](Exchange& exchange) -> asio::awaitable<void> {

@@ -2,6 +2,11 @@
 
 namespace twostroke {
 
+Status Health::liveness() const {
+  const Engine* engine = engine_.load();
+  return engine == nullptr ? Status() : engine->health();
+}
+
 Status Health::readiness() const {
   const Engine* engine = engine_.load();
   if (engine == nullptr) return unavailable("the model is loading");

@@ -1,4 +1,6 @@
-// Health: what probes ask. Alive means that this process answers; ready means that it takes requests.
+// Health: what probes ask. Alive means that this process answers and is worth keeping; ready means that it takes
+// requests. Once the backend has died for good only a new process helps, so that it is not alive any more: an
+// orchestrator then restarts it. What may pass (loading, draining, a step that takes long) does not count against it.
 //
 // Thread-safety: every method may be called from any thread.
 #pragma once
@@ -18,7 +20,8 @@ class Health {
   void model_loaded(const Engine& engine) { engine_.store(&engine); }
   void draining() { draining_.store(true); }
 
-  // OK, or kUnavailable with the reason.
+  // Each OK, or kUnavailable with the reason.
+  Status liveness() const;
   Status readiness() const;
 
  private:

@@ -101,8 +101,8 @@ TEST(CpuBackendCreate, SaysWhatToSetWhenTheCacheCannotHoldOneSequence) {
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(status.message(), HasSubstr("holds 64 tokens"));
   EXPECT_THAT(status.message(), HasSubstr("may have 256"));
-  EXPECT_THAT(status.message(), HasSubstr("kv_bytes to at least 65536"));
-  EXPECT_THAT(status.message(), HasSubstr("context_max to at most 64"));
+  EXPECT_THAT(status.message(), HasSubstr("kv_bytes (--kv-memory-mb) to at least 65536"));
+  EXPECT_THAT(status.message(), HasSubstr("context_max (--context-max) to at most 64"));
   options.kv_bytes = 65536;
   EXPECT_EQ(create(options)->info().block_count, 16);
   options.kv_bytes = 20000;

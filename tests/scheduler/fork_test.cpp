@@ -29,6 +29,21 @@ TEST(Fork, SiblingsShareOnePromptAndDrawWithSeedsOfTheirOwn) {
   EXPECT_NE(harness.track(1).outputs[1], harness.track(1).outputs[2]);
 }
 
+// Without the prefix cache nobody else has the prompt when the leader ends on its first token.
+TEST(Fork, ASiblingTakesOverThePromptOfTheLastThatHasIt) {
+  for (const uint32_t prompt : {1u, 8u, 9u, 10u, 12u}) {  // blocks of 4
+    SchedulerLimits limits = small_limits();
+    limits.prefix_cache = false;
+    Harness harness(limits);
+    ASSERT_TRUE(harness.submit(siblings(4, prompt, 1)).ok());
+    harness.run();
+    EXPECT_EQ(harness.problem, "");
+    EXPECT_EQ(harness.total.prefill_tokens, prompt);
+    EXPECT_EQ(harness.total.recomputed_tokens, 0u) << "prompt of " << prompt;
+    EXPECT_EQ(harness.track(1).summary.output_tokens, 4u);
+  }
+}
+
 TEST(Fork, FollowersWaitUntilTheWholePromptIsComputed) {
   SchedulerLimits limits = small_limits();
   limits.max_chunk_tokens = 4;

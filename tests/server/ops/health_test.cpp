@@ -82,5 +82,30 @@ TEST_F(HealthTest, ADeadBackendMakesItNotReadyForGood) {
   EXPECT_NE(health_.readiness().message().find("the device is lost"), std::string::npos);
 }
 
+TEST_F(HealthTest, IsAliveUntilTheBackendIsDead) {
+  EXPECT_TRUE(health_.liveness().ok()) << "while the model loads";
+  start({{1, {.kind = SimFault::Kind::kWaitError, .error = internal_error("a step is lost")}},
+         {2, {.kind = SimFault::Kind::kWaitError, .error = unavailable("the device is lost")}}});
+  submit();
+  await_end();
+  EXPECT_TRUE(health_.liveness().ok()) << "a lost step is not the end";
+  submit();
+  ended_.wait(1);
+  EXPECT_EQ(health_.liveness().code(), StatusCode::kUnavailable);
+  EXPECT_NE(health_.liveness().message().find("the device is lost"), std::string::npos);
+}
+
+TEST_F(HealthTest, IsAliveWhileItDrainsOrAStepTakesLong) {
+  start({{1, {.kind = SimFault::Kind::kHang}}});
+  submit();
+  backend_->await_hang();
+  clock_.advance(2 * kStall);
+  health_.draining();
+  EXPECT_FALSE(health_.readiness().ok());
+  EXPECT_TRUE(health_.liveness().ok());
+  backend_->release();
+  await_end();
+}
+
 }  // namespace
 }  // namespace twostroke
