@@ -155,7 +155,7 @@ std::vector<ReplyFormat> make_formats() {
   CallShape cohere = object_array("<|START_ACTION|>", "<|END_ACTION|>");
   cohere.name_keys = {"tool_name", "name"};
   cohere.arguments_keys = {"parameters", "arguments"};
-  cohere.id_keys = {"tool_call_id"};
+  cohere.id_keys = {};  // its ids count calls, anew in each turn: no use to a client
   formats.push_back(format("cohere", {"<|START_ACTION|>", "<|END_ACTION|>"}, {cohere}));
   formats.back().dropped = {"<|START_RESPONSE|>", "<|END_RESPONSE|>", "<|START_TEXT|>", "<|END_TEXT|>"};
 

@@ -1,6 +1,7 @@
 #include "server/text/reply/template_probe.h"
 
 #include <algorithm>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "server/text/jinja/template.h"
+#include "server/text/reply/format_parser.h"
 #include "server/text/reply/json_scanner.h"
 
 namespace twostroke::reply {
@@ -228,6 +230,21 @@ std::optional<Reasoning> find_reasoning(std::string_view source, const TemplateP
   return std::nullopt;
 }
 
+// The format reads the call that the template wrote; true where it wrote none.
+bool reads_back(const ReplyFormat& format, const TemplateProbe& probe) {
+  const size_t name = probe.one_call.find(kName);
+  if (name == std::string::npos) return true;
+  const size_t content = probe.one_call.rfind(kContent, name);
+  const size_t begin = content == std::string::npos ? 0 : content + kContent.size();
+  FormatParserOptions options;
+  options.tool_calls = true;
+  FormatParser parser(std::make_shared<const ReplyFormat>(format), std::move(options));
+  const ReplyDelta delta = parser.push(std::string_view(probe.one_call).substr(begin));
+  if (delta.tool_calls.size() != 1 || delta.tool_calls.front().name != kName) return false;
+  const Json arguments = Json::parse(delta.tool_calls.front().arguments, nullptr, false);
+  return arguments == Json{{std::string(kKey), std::string(kValue)}};
+}
+
 // Line feeds that the template writes between content and calls.
 std::optional<std::string> find_lead(const ReplyFormat& format, const std::string& turn) {
   const size_t content = turn.find(kContent);
@@ -290,12 +307,19 @@ TemplateProbe probe_template(std::string_view source) {
 
 ReplyFormat detect_format(std::string_view source, const TemplateProbe& probe) {
   const auto recognised = [&]() -> ReplyFormat {
+    const auto starts_bare = [](const ReplyFormat& known) {
+      return !known.shapes.empty() && known.shapes.front().at_start;
+    };
     for (const ReplyFormat& known : known_formats()) {
-      if (has_all(probe.everything, known.signature)) return known;
+      if (!starts_bare(known) && has_all(probe.everything, known.signature) && reads_back(known, probe)) return known;
     }
-    if (std::optional<ReplyFormat> derived = derive_format(probe)) return *std::move(derived);
-    for (const ReplyFormat& known : known_formats()) {
-      if (has_all(source, known.signature)) return known;
+    std::optional<ReplyFormat> derived = derive_format(probe);
+    if (derived && (starts_bare(*derived) || reads_back(*derived, probe))) return *std::move(derived);
+    // What nothing marks cannot be told within the text of a turn.
+    for (const std::string_view text : {std::string_view(probe.everything), source}) {
+      for (const ReplyFormat& known : known_formats()) {
+        if (has_all(text, known.signature) && (starts_bare(known) || reads_back(known, probe))) return known;
+      }
     }
     return generic_format();
   };

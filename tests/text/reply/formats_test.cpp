@@ -127,7 +127,7 @@ TEST(ReplyFormats, ReadOneCall) {
        "<|START_ACTION|>[\n    {\"tool_call_id\": \"a1b2c3d4e\", \"tool_name\": \"get\", \"parameters\": {\"city\": "
        "\"Oslo\", "
        "\"days\": 3}}\n]<|END_ACTION|>",
-       with_id},
+       one},
       {"nemotron", "<TOOLCALL>[{\"name\": \"get\", \"arguments\": {\"city\": \"Oslo\", \"days\": 3}}]</TOOLCALL>", one},
       {"gigachat3",
        "Let me see.<|message_sep|>\n\nfunction call<|role_sep|>\n{\"name\": \"get\", \"arguments\": {\"city\": "

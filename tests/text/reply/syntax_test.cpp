@@ -57,6 +57,19 @@ TEST(ReplySyntax, TakesNamedArgumentsBetweenMarkersFromTheTemplate) {
             kTwo);
 }
 
+TEST(ReplySyntax, IsNotMisledByMarkersThatAKnownFormatHasToo) {
+  const std::string object = R"({{ {"fn": c.function.name, "input": c.function.arguments} | tojson }})";
+  EXPECT_EQ(read(unknown_template("", "<tool_call>" + object + "</tool_call>", "", ""),
+                 "So:<tool_call>{\"fn\": \"get\", \"input\": {\"a\": 1}}</tool_call><tool_call>{\"fn\": \"get\", "
+                 "\"input\": {}}</tool_call>"),
+            kTwo);
+  const std::string llama = R"({{ {"name": c.function.name, "parameters": c.function.arguments} | tojson }})";
+  EXPECT_EQ(read(unknown_template("", "<use>" + llama + "</use>", "", ""),
+                 "So:<use>{\"name\": \"get\", \"parameters\": {\"a\": 1}}</use><use>{\"name\": \"get\", "
+                 "\"parameters\": {}}</use>"),
+            kTwo);
+}
+
 TEST(ReplySyntax, IsGenericForATemplateWithoutCallsAndForNone) {
   const auto tokenizer = byte_tokenizer();
   for (const std::string source : {"", "{% for m in messages %}{{ m.content }}{% endfor %}", "{% broken"}) {
