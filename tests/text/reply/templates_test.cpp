@@ -195,5 +195,27 @@ TEST(ReplyTemplates, WriteCallsThatAreReadBack) {
   }
 }
 
+TEST(ReplyTemplates, WriteReasoningThatIsReadBack) {
+  const auto tokenizer = byte_tokenizer();
+  int read = 0;
+  for (const auto& [file, expected] : expectations()) {
+    const std::string source = shared_template(file);
+    if (source.empty()) GTEST_SKIP() << "no shared chat templates";
+    const auto syntax = ReplySyntax::detect(source, *tokenizer);
+    const Json schema = tools()[0]["function"]["parameters"];
+    Json answer = answer_with("Hello.", {Json::parse(R"({"city": "Oslo"})")}, true);
+    answer["reasoning_content"] = "It is\n\nclear.";
+    const auto rendered = render_turn(source, answer, true);
+    if (!rendered || rendered->turn.find("clear.") == std::string::npos) continue;
+    ParseOptions options = parse_options(schema);
+    options.prompt_end = rendered->prompt_end;
+    const Reply reply = parse_in_every_way(parser_of(*syntax, options), rendered->turn);
+    EXPECT_EQ(reply.reasoning, "It is\n\nclear.") << file << "\n" << rendered->turn << "\n" << reply;
+    EXPECT_EQ(reply.calls.size(), 1u) << file << "\n" << reply;
+    ++read;
+  }
+  EXPECT_GE(read, 12);
+}
+
 }  // namespace
 }  // namespace twostroke::reply
