@@ -38,6 +38,7 @@ Result<ModelText> load_model_text(const std::string& model_path, const std::stri
     if (!own.ok()) return own.status();
     source = *own;
   }
+  text.reply_syntax = reply::ReplySyntax::detect(source, *text.tokenizer);
   if (source.empty()) return text;
   Result<jinja::Template> parsed = jinja::Template::parse(source);
   if (!parsed.ok()) {

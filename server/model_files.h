@@ -8,6 +8,7 @@
 #include "backend/gguf.h"
 #include "kernels/status.h"
 #include "server/text/jinja/template.h"
+#include "server/text/reply/reply_syntax.h"
 #include "server/text/tokenizer.h"
 
 namespace twostroke {
@@ -17,8 +18,9 @@ constexpr size_t kTemplateBytesMax = size_t{1} << 20;  // of a file with a chat 
 struct ModelText {
   std::unique_ptr<GgufFile> file;  // kept open: it owns the vocabulary's strings
   std::unique_ptr<Tokenizer> tokenizer;
-  std::optional<jinja::Template> chat_template;  // none: the model has none
-  bool template_knows_developer = false;         // its source mentions the role
+  std::optional<jinja::Template> chat_template;      // none: the model has none
+  std::unique_ptr<reply::ReplySyntax> reply_syntax;  // how answers are written, by the template
+  bool template_knows_developer = false;             // its source mentions the role
 };
 
 // Opens the file and reads both. `template_path`: a file with a template that replaces the model's own; "" for none.

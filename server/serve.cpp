@@ -149,10 +149,13 @@ int serve(const ServeConfig& config) {
   const BackendInfo& info = (*backend)->info();
   Engine engine(scheduler_limits(config), EngineLimits{}, **backend,
                 [&hub](StepOutput&& output) { hub.deliver(std::move(output)); });
+  const grammar::TokenTrie token_trie(*text->tokenizer);
   openai::Service service{
       .tokenizer = *text->tokenizer,
       .chat_template = text->chat_template ? &*text->chat_template : nullptr,
       .template_knows_developer = text->template_knows_developer,
+      .reply_syntax = text->reply_syntax.get(),
+      .token_trie = &token_trie,
       .engine = engine,
       .hub = hub,
       .text_pool = text_pool,

@@ -39,7 +39,7 @@ ChatFormat::ChatFormat(const Tokenizer& tokenizer, const std::string& model, con
 }
 
 void ChatFormat::prepared(const PreparedPrompts& prompts) {
-  if (options_.return_token_ids) prompt_ = prompts.tokens.front();
+  if (options_.return_token_ids || options_.prompt_logprobs >= 0) prompt_ = prompts.tokens.front();
 }
 
 std::string ChatFormat::head(const char* object) const {
@@ -111,6 +111,8 @@ void ChatFormat::collect(Piece&& piece) {
     choice.logprobs += logprob_entries(tokenizer_, piece.entries);
   }
   choice.tokens.insert(choice.tokens.end(), piece.tokens.begin(), piece.tokens.end());
+  if (piece.prompt_scores != nullptr)
+    prompt_logprobs_ = prompt_logprobs_json(tokenizer_, prompt_, *piece.prompt_scores);
   if (!piece.finished) return;
   choice.finish = *piece.finished;
   choice.stop_reason = std::move(piece.stop_reason);
@@ -147,6 +149,7 @@ std::string ChatFormat::body(const Usage& usage) {
   }
   out += "],\"usage\":" + usage_json(usage);
   if (options_.return_token_ids) out += ",\"prompt_token_ids\":" + token_list_json(prompt_);
+  if (options_.prompt_logprobs >= 0) out += ",\"prompt_logprobs\":" + prompt_logprobs_;
   return out + '}';
 }
 

@@ -55,7 +55,8 @@ class ChatFormat final : public AnswerFormat {
   const std::string id_;
   const int64_t created_;
   const std::string model_json_;  // the model's name, as a JSON string
-  std::vector<TokenId> prompt_;   // with return_token_ids
+  std::vector<TokenId> prompt_;   // with return_token_ids or prompt_logprobs
+  std::string prompt_logprobs_ = "null";
   std::vector<Choice> choices_;
 };
 

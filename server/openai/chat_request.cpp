@@ -173,6 +173,12 @@ std::variant<ChatRequest, ApiError> parse_chat_request(const Json& body, int32_t
   if (const auto tokens = fields.integer("max_completion_tokens", 1, INT32_MAX)) {
     request.options.max_tokens = static_cast<uint32_t>(*tokens);  // the newer name wins
   }
+  GenerationOptions& options = request.options;
+  if (options.max_tokens == 0U) fields.fail("max_tokens", "'max_tokens' must be at least 1.");
+  if (options.max_tokens && options.min_tokens > *options.max_tokens) {
+    fields.fail("min_tokens",
+                "'min_tokens' must not be greater than 'max_tokens' (" + std::to_string(*options.max_tokens) + ").");
+  }
   const bool logprobs = fields.boolean("logprobs", false);
   const auto top_logprobs = fields.integer("top_logprobs", 0, kTopLogprobsMax);
   if (top_logprobs && *top_logprobs > 0 && !logprobs) {
@@ -182,6 +188,9 @@ std::variant<ChatRequest, ApiError> parse_chat_request(const Json& body, int32_t
   read_template_kwargs(fields, request.template_kwargs);
   request.tools = read_tool_options(fields);
   request.options.parallel_tool_calls = request.tools.parallel;
+  if (request.tools.choice == ToolOptions::Choice::kRequired && options.ignore_eos) {
+    fields.fail("ignore_eos", "'ignore_eos' is not possible with a 'tool_choice' that demands a call.");
+  }
   read_prompt_end(fields, request);
   refuse_unsupported_chat(fields);
   refuse_unsupported(fields);

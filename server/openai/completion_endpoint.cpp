@@ -10,12 +10,6 @@ namespace asio = boost::asio;
 using http::Exchange;
 using http::HttpResponse;
 
-namespace {
-
-constexpr uint32_t kCompletionTokensDefault = 16;
-
-}  // namespace
-
 asio::awaitable<void> completions(Exchange& exchange, Service& service) {
   Parsed<CompletionRequest> parsed =
       co_await read_request<CompletionRequest>(exchange, service, parse_completion_request);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "server/openai/json.h"
+#include "server/openai/logprobs.h"
 #include "server/openai/token_list.h"
 
 namespace twostroke::openai {
@@ -18,7 +19,7 @@ CompletionFormat::CompletionFormat(const Tokenizer& tokenizer, const std::string
       choices_(choices) {}
 
 void CompletionFormat::prepared(const PreparedPrompts& prompts) {
-  if (options_.return_token_ids) prompts_.tokens = prompts.tokens;
+  if (options_.return_token_ids || options_.prompt_logprobs >= 0) prompts_.tokens = prompts.tokens;
   if (!echo_) return;
   prompts_.texts = prompts.texts;
   for (size_t i = 0; i < choices_.size(); ++i) {
@@ -32,33 +33,55 @@ std::string CompletionFormat::head() const {
          ",\"model\":" + model_json_ + ",\"choices\":[";
 }
 
-std::string CompletionFormat::logprobs_json(Choice& choice, const std::vector<TokenEntry>& entries) const {
-  std::string tokens, logprobs, tops, offsets;
-  for (const TokenEntry& entry : entries) {
-    const char* comma = tokens.empty() ? "" : ",";
-    const std::string text = json_string(tokenizer_.piece(entry.token, /*special=*/true));
-    tokens += comma + text;
-    logprobs += comma + logprob_text(entry.logprob);
+void CompletionFormat::append_token(Choice& choice, TokenId token, const TokenScore* score, size_t begin,
+                                    Columns& columns) const {
+  const char* comma = columns.tokens.empty() ? "" : ",";
+  const std::string text = json_string(tokenizer_.piece(token, /*special=*/true));
+  columns.tokens += comma + text;
+  columns.logprobs += comma + (score == nullptr ? "null" : logprob_text(score->logprob));
+  if (score == nullptr) {
+    columns.tops += std::string(comma) + "null";
+  } else {
     // OpenAI's older shape: an object from token text to log-probability, the chosen token always among them.
     std::string top;
     bool has_chosen = false;
-    for (const TokenLogprob& candidate : entry.top) {
+    for (const TokenLogprob& candidate : score->top) {
       if (!top.empty()) top += ',';
       top += json_string(tokenizer_.piece(candidate.token, true)) + ':' + logprob_text(candidate.logprob);
-      has_chosen = has_chosen || candidate.token == entry.token;
+      has_chosen = has_chosen || candidate.token == token;
     }
-    if (!has_chosen) top += (top.empty() ? "" : ",") + text + ':' + logprob_text(entry.logprob);
-    tops += comma + ('{' + top + '}');
-    const size_t end = std::min(choice.echo_bytes + entry.text_begin, choice.text.size());
-    for (; choice.counted_bytes < end; ++choice.counted_bytes) {
-      const bool continuation = (static_cast<unsigned char>(choice.text[choice.counted_bytes]) & 0xC0) == 0x80;
-      if (!continuation) ++choice.counted_characters;
-    }
-    offsets += comma + std::to_string(choice.counted_characters);
+    if (!has_chosen) top += (top.empty() ? "" : ",") + text + ':' + logprob_text(score->logprob);
+    columns.tops += comma + ('{' + top + '}');
   }
-  return "{\"tokens\":[" + tokens + "],\"token_logprobs\":[" + logprobs +
-         "],\"top_logprobs\":" + (options_.sampling.logprobs == 0 ? "null" : "[" + tops + "]") + ",\"text_offset\":[" +
-         offsets + "]}";
+  const size_t end = std::min(begin, choice.text.size());
+  for (; choice.counted_bytes < end; ++choice.counted_bytes) {
+    const bool continuation = (static_cast<unsigned char>(choice.text[choice.counted_bytes]) & 0xC0) == 0x80;
+    if (!continuation) ++choice.counted_characters;
+  }
+  columns.offsets += comma + std::to_string(choice.counted_characters);
+}
+
+void CompletionFormat::append_prompt(Choice& choice, size_t index, Columns& columns) const {
+  const std::vector<TokenId>& prompt = prompts_.tokens[index / options_.n];
+  size_t begin = 0;
+  for (size_t i = 0; i < prompt.size(); ++i) {
+    const bool scored = i > 0 && i <= choice.prompt_scores->size();
+    append_token(choice, prompt[i], scored ? &(*choice.prompt_scores)[i - 1] : nullptr, begin, columns);
+    begin += tokenizer_.piece(prompt[i], /*special=*/false).size();
+  }
+}
+
+void CompletionFormat::append_entries(Choice& choice, const std::vector<TokenEntry>& entries, Columns& columns) const {
+  for (const TokenEntry& entry : entries) {
+    const TokenScore score{.logprob = entry.logprob, .top = entry.top};
+    append_token(choice, entry.token, &score, choice.echo_bytes + entry.text_begin, columns);
+  }
+}
+
+std::string CompletionFormat::logprobs_json(const Columns& columns) const {
+  return "{\"tokens\":[" + columns.tokens + "],\"token_logprobs\":[" + columns.logprobs +
+         "],\"top_logprobs\":" + (options_.sampling.logprobs == 0 ? "null" : "[" + columns.tops + "]") +
+         ",\"text_offset\":[" + columns.offsets + "]}";
 }
 
 void CompletionFormat::append_chunk(std::string& out, uint32_t choice, const std::string& text, const std::string& more,
@@ -70,20 +93,30 @@ void CompletionFormat::append_chunk(std::string& out, uint32_t choice, const std
 }
 
 void CompletionFormat::begin(const Usage& usage, std::string& out) {
-  if (!echo_ && !options_.return_token_ids) return;
+  // A prompt whose log-probabilities are wanted waits for them.
+  const bool echoes_now = echo_ && options_.sampling.logprobs < 0;
+  if (!echoes_now && !options_.return_token_ids) return;
   for (uint32_t i = 0; i < choices_.size(); ++i) {
     std::string more = ",\"logprobs\":null";
     if (options_.return_token_ids) more += ",\"prompt_token_ids\":" + token_list_json(prompts_.tokens[i / options_.n]);
-    append_chunk(out, i, choices_[i].text, more, nullptr, usage);
+    append_chunk(out, i, echoes_now ? choices_[i].text : "", more, nullptr, usage);
   }
 }
 
 void CompletionFormat::piece(const Piece& piece, std::string& out) {
   Choice& choice = choices_[piece.choice];
   const bool keeps_logprobs = options_.sampling.logprobs >= 0;
+  Columns columns;
+  if (piece.prompt_scores != nullptr) {
+    if (!echo_ || !keeps_logprobs) return;  // prompt_logprobs are no part of a stream
+    choice.prompt_scores = piece.prompt_scores;
+    append_prompt(choice, piece.choice, columns);
+    append_chunk(out, piece.choice, choice.text, ",\"logprobs\":" + logprobs_json(columns), nullptr, piece.usage);
+    return;
+  }
   if (keeps_logprobs) choice.text += piece.text;  // needed for offsets only
-  std::string more = ",\"logprobs\":";
-  more += keeps_logprobs && !piece.entries.empty() ? logprobs_json(choice, piece.entries) : "null";
+  append_entries(choice, piece.entries, columns);
+  std::string more = ",\"logprobs\":" + (keeps_logprobs && !piece.entries.empty() ? logprobs_json(columns) : "null");
   if (options_.return_token_ids) more += ",\"token_ids\":" + token_list_json(piece.tokens);
   if (piece.finished) more += ",\"stop_reason\":" + stop_reason_json(piece.stop_reason);
   append_chunk(out, piece.choice, piece.text, more, piece.finished ? finish_reason_text(*piece.finished) : nullptr,
@@ -97,6 +130,7 @@ void CompletionFormat::usage(const Usage& usage, std::string& out) {
 void CompletionFormat::collect(Piece&& piece) {
   Choice& choice = choices_[piece.choice];
   choice.text += piece.text;
+  if (piece.prompt_scores != nullptr) choice.prompt_scores = std::move(piece.prompt_scores);
   for (TokenEntry& entry : piece.entries) choice.entries.push_back(std::move(entry));
   choice.tokens.insert(choice.tokens.end(), piece.tokens.begin(), piece.tokens.end());
   if (!piece.finished) return;
@@ -109,13 +143,22 @@ std::string CompletionFormat::body(const Usage& usage) {
   for (size_t i = 0; i < choices_.size(); ++i) {
     if (i > 0) out += ',';
     Choice& choice = choices_[i];
+    Columns columns;
+    if (echo_ && choice.prompt_scores != nullptr) append_prompt(choice, i, columns);
+    append_entries(choice, choice.entries, columns);
     out += "{\"index\":" + std::to_string(i) + ",\"text\":" + json_string(choice.text) +
-           ",\"logprobs\":" + (options_.sampling.logprobs < 0 ? "null" : logprobs_json(choice, choice.entries)) +
+           ",\"logprobs\":" + (options_.sampling.logprobs < 0 ? "null" : logprobs_json(columns)) +
            ",\"finish_reason\":\"" + finish_reason_text(choice.finish) +
            "\",\"stop_reason\":" + stop_reason_json(choice.stop_reason);
     if (options_.return_token_ids) {
       out += ",\"prompt_token_ids\":" + token_list_json(prompts_.tokens[i / options_.n]) +
              ",\"token_ids\":" + token_list_json(choice.tokens);
+    }
+    if (options_.prompt_logprobs >= 0) {
+      out += ",\"prompt_logprobs\":";
+      out += choice.prompt_scores == nullptr
+                 ? "null"
+                 : prompt_logprobs_json(tokenizer_, prompts_.tokens[i / options_.n], *choice.prompt_scores);
     }
     out += '}';
   }

@@ -1,6 +1,7 @@
 // CompletionFormat: text_completion, streamed and whole.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,7 @@ class CompletionFormat final : public AnswerFormat {
     std::string text;       // with the prompt's before it when that is asked for
     size_t echo_bytes = 0;  // of the prompt
     std::vector<TokenEntry> entries;
+    std::shared_ptr<const std::vector<TokenScore>> prompt_scores;
     std::vector<TokenId> tokens;
     FinishReason finish = FinishReason::kStop;
     StopReason stop_reason;
@@ -38,9 +40,16 @@ class CompletionFormat final : public AnswerFormat {
   // `more`: further members of the choice, each with a comma before it.
   void append_chunk(std::string& out, uint32_t choice, const std::string& text, const std::string& more,
                     const char* finish_reason, const Usage& usage) const;
-  // {"tokens", "token_logprobs", "top_logprobs", "text_offset"}; `choice.text` holds the text up to the entries' last
-  // one.
-  std::string logprobs_json(Choice& choice, const std::vector<TokenEntry>& entries) const;
+  // The columns of {"tokens", "token_logprobs", "top_logprobs", "text_offset"}, comma-separated.
+  struct Columns {
+    std::string tokens, logprobs, tops, offsets;
+  };
+  // A token whose text begins `begin` bytes into the choice's; `choice.text` holds the text at least so far. `score` is
+  // null for the first token of a prompt.
+  void append_token(Choice& choice, TokenId token, const TokenScore* score, size_t begin, Columns& columns) const;
+  void append_prompt(Choice& choice, size_t index, Columns& columns) const;
+  void append_entries(Choice& choice, const std::vector<TokenEntry>& entries, Columns& columns) const;
+  std::string logprobs_json(const Columns& columns) const;
 
   const Tokenizer& tokenizer_;
   const GenerationOptions options_;
@@ -48,7 +57,7 @@ class CompletionFormat final : public AnswerFormat {
   const std::string id_;
   const int64_t created_;
   const std::string model_json_;
-  PreparedPrompts prompts_;  // with `echo` or return_token_ids
+  PreparedPrompts prompts_;  // tokens where the answer shows them or their log-probabilities; texts with `echo`
   std::vector<Choice> choices_;
 };
 

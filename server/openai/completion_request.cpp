@@ -1,23 +1,16 @@
 #include "server/openai/completion_request.h"
 
+#include <algorithm>
+
+#include "server/openai/token_list.h"
+
 namespace twostroke::openai {
 namespace {
 
 bool read_token_ids(FieldReader& fields, const Json& array, int32_t vocab_size, std::vector<TokenId>& ids) {
-  if (array.empty()) {
-    fields.fail("prompt", "'prompt' holds an empty list of tokens: give at least one token.");
-    return false;
-  }
-  ids.reserve(array.size());
-  for (const Json& item : array) {
-    if (!item.is_number_integer() || item < 0 || item >= vocab_size) {
-      fields.fail("prompt", "'prompt' holds " + to_text(item).substr(0, 40) +
-                                " where a token id is needed: ids are integers from 0 to " +
-                                std::to_string(vocab_size - 1) + ".");
-      return false;
-    }
-    ids.push_back(item.get<TokenId>());
-  }
+  auto read = read_token_list(fields, "prompt", array, vocab_size);
+  if (!read) return false;
+  ids = std::move(*read);
   return true;
 }
 
@@ -63,14 +56,25 @@ std::variant<CompletionRequest, ApiError> parse_completion_request(const Json& b
   request.model = fields.string("model").value_or("");
   read_prompts(fields, vocab_size, request);
   request.options = read_generation_options(fields, vocab_size);
+  GenerationOptions& options = request.options;
   if (const auto logprobs = fields.integer("logprobs", 0, kCompletionLogprobsMax)) {
-    request.options.sampling.logprobs = static_cast<int32_t>(*logprobs);
+    options.sampling.logprobs = static_cast<int32_t>(*logprobs);
   }
-  if (request.prompts.size() * request.options.n > kTotalChoicesMax) {
-    fields.fail("n", "The request asks for " + std::to_string(request.prompts.size() * request.options.n) +
+  if (request.prompts.size() * options.n > kTotalChoicesMax) {
+    fields.fail("n", "The request asks for " + std::to_string(request.prompts.size() * options.n) +
                          " choices (prompts times n): at most " + std::to_string(kTotalChoicesMax) + " are allowed.");
   }
-  if (fields.boolean("echo", false)) fields.fail("echo", "'echo' is not supported by this server: leave it out.");
+  request.echo = fields.boolean("echo", false);
+  // The prompt's log-probabilities are among those of the text.
+  if (request.echo) options.prompt_logprobs = std::max(options.prompt_logprobs, options.sampling.logprobs);
+  const uint32_t max_tokens = options.max_tokens.value_or(kCompletionTokensDefault);
+  if (max_tokens == 0 && !request.echo) {
+    fields.fail("max_tokens", "'max_tokens' must be at least 1, unless 'echo' is true.");
+  }
+  if (options.min_tokens > max_tokens) {
+    fields.fail("min_tokens",
+                "'min_tokens' must not be greater than 'max_tokens' (" + std::to_string(max_tokens) + ").");
+  }
   if (const auto suffix = fields.string("suffix"); suffix && !suffix->empty()) {
     fields.fail("suffix", "'suffix' is not supported by this server: leave it out.");
   }

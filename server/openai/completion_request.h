@@ -13,6 +13,7 @@ namespace twostroke::openai {
 // Prompts of one request, and choices (prompts times n) that it may ask for.
 constexpr size_t kPromptsMax = 128;
 constexpr size_t kTotalChoicesMax = 128;
+constexpr uint32_t kCompletionTokensDefault = 16;
 
 struct CompletionRequest {
   std::string model;  // "" when the client named none

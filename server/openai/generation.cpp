@@ -4,10 +4,23 @@
 #include <utility>
 
 #include "server/openai/answer.h"
+#include "server/text/grammar/grammar_constraint.h"
 
 namespace twostroke::openai {
 
 namespace asio = boost::asio;
+
+namespace {
+
+// As OpenAI's, unless the model's template takes only ids of a certain size, of letters and digits.
+std::string new_call_id(size_t bytes) {
+  if (bytes == 0) return new_id("call_");
+  std::string id = new_id("");
+  while (id.size() < bytes) id += new_id("");
+  return id.substr(0, bytes);
+}
+
+}  // namespace
 
 Generation::Generation(Service& service, asio::any_io_executor executor, const GenerationOptions& options)
     : service_(service), options_(options), ids_(std::make_shared<std::vector<RequestId>>()) {
@@ -45,13 +58,16 @@ void Generation::set_stop_tokens(bool parses_reply) {
   stop_tokens_.erase(std::unique(stop_tokens_.begin(), stop_tokens_.end()), stop_tokens_.end());
 }
 
+bool Generation::begins_text(const std::vector<TokenId>& prompt) const {
+  return prompt.size() == 1 && prompt.front() == service_.tokenizer.bos();
+}
+
 Generation::Choice Generation::make_choice(const std::vector<TokenId>& prompt,
                                            const std::optional<reply::ParseOptions>& reply) const {
   SequenceOutput::Options output{
       .stop = options_.stop,
       .include_stop = options_.include_stop,
-      // Text continues the prompt, unless there is nothing but BOS before it.
-      .at_start = prompt.size() == 1 && prompt.front() == service_.tokenizer.bos(),
+      .at_start = begins_text(prompt),
       .skip_special = options_.skip_special_tokens,
       .keep_entries = options_.sampling.logprobs >= 0,
       .min_tokens = options_.min_tokens,
@@ -64,6 +80,30 @@ Generation::Choice Generation::make_choice(const std::vector<TokenId>& prompt,
   return {.output = SequenceOutput(service_.tokenizer, std::move(output)), .parser = std::move(parser)};
 }
 
+Request Generation::make_request(std::vector<TokenId> prompt, uint32_t index, const PreparedPrompts& prepared,
+                                 uint32_t max_tokens_default) const {
+  Request request;
+  request.id = (*ids_)[index];
+  request.prompt = std::move(prompt);
+  request.max_tokens = std::max(options_.max_tokens.value_or(max_tokens_default), 1U);
+  request.n = options_.n;
+  request.sampling = options_.sampling;
+  // Each prompt draws on its own; the first exactly as it would alone.
+  request.sampling.seed = sequence_seed(options_.sampling.seed, index * options_.n);
+  request.stop_tokens = stop_tokens_;
+  request.min_tokens = options_.min_tokens;
+  request.allowed_tokens = options_.allowed_token_ids;
+  request.bad_words = prepared.bad_words;
+  request.prompt_logprobs = options_.prompt_logprobs;
+  request.priority = options_.priority;
+  if (prepared.grammar == nullptr) return request;
+  for (uint32_t sequence = 0; sequence < options_.n; ++sequence) {
+    request.constraints.push_back(grammar::make_constraint(prepared.grammar, service_.tokenizer, *service_.token_trie,
+                                                           stop_tokens_, begins_text(request.prompt)));
+  }
+  return request;
+}
+
 std::optional<ApiError> Generation::start(PreparedPrompts prepared, uint32_t max_tokens_default) {
   auto& prompts = prepared.tokens;
   for (const auto& prompt : prompts) {
@@ -71,20 +111,15 @@ std::optional<ApiError> Generation::start(PreparedPrompts prepared, uint32_t max
   }
   if (service_.reply_syntax == nullptr) prepared.reply.reset();
   set_stop_tokens(prepared.reply.has_value());
+  if (prepared.grammar != nullptr && stop_tokens_.empty()) {
+    return ApiError{.message = "This model has no token that ends an answer: name one in 'stop_token_ids'."};
+  }
   for (size_t i = 0; i < prompts.size(); ++i) ids_->push_back(service_.hub.next_id());
   for (size_t i = 0; i < prompts.size(); ++i) {
     for (uint32_t sequence = 0; sequence < options_.n; ++sequence) {
       choices_.push_back(make_choice(prompts[i], prepared.reply));
     }
-    Request request;
-    request.id = (*ids_)[i];
-    request.prompt = std::move(prompts[i]);
-    request.max_tokens = options_.max_tokens.value_or(max_tokens_default);
-    request.n = options_.n;
-    request.sampling = options_.sampling;
-    // Each prompt draws on its own; the first exactly as it would alone.
-    request.sampling.seed = sequence_seed(options_.sampling.seed, static_cast<uint32_t>(i) * options_.n);
-    request.stop_tokens = stop_tokens_;
+    Request request = make_request(std::move(prompts[i]), static_cast<uint32_t>(i), prepared, max_tokens_default);
     usage_.prompt_tokens += request.prompt.size();
 
     service_.hub.attach(request.id, queue_);
@@ -129,7 +164,8 @@ void Generation::take(Event& event, Batch& batch) {
   const uint32_t index = static_cast<uint32_t>(found - parts_.begin()) * options_.n + event.sequence;
   switch (event.kind) {
     case Event::Kind::kPrompt:
-      break;  // no endpoint asks for one yet
+      take_prompt(event, index, batch);
+      break;
     case Event::Kind::kToken:
       take_token(event, index, batch);
       break;
@@ -152,9 +188,19 @@ bool Generation::ends_generation(TokenId token) const {
   return !options_.ignore_eos && std::binary_search(ends.begin(), ends.end(), token);
 }
 
+// The prompt is all of its choices'.
+void Generation::take_prompt(Event& event, uint32_t index, Batch& batch) const {
+  const auto scores = std::make_shared<const std::vector<TokenScore>>(std::move(event.prompt));
+  for (uint32_t sequence = 0; sequence < options_.n; ++sequence) {
+    batch.pieces.push_back({.choice = index + sequence, .prompt_scores = scores, .usage = usage_});
+  }
+}
+
 void Generation::take_token(Event& event, uint32_t index, Batch& batch) {
   Choice& choice = choices_[index];
   if (choice.finished) return;  // made in the step that was under way when its stop string was found
+  // The engine makes a token at least; a client that asked for none gets none.
+  if (options_.max_tokens == 0U) return;
   ++usage_.completion_tokens;
   if (options_.return_token_ids) choice.tokens.push_back(event.token);
   if (std::binary_search(stop_tokens_.begin(), stop_tokens_.end(), event.token)) {
@@ -178,7 +224,7 @@ void Generation::take_finish(uint32_t index, FinishReason reason, Batch& batch) 
   Piece piece = make_piece(index, choice.output.finish());
   if (!choice.finished) {
     if (is_own_stop(choice.stop_token) && !ends_generation(choice.stop_token)) piece.stop_reason = choice.stop_token;
-    finish_choice(piece, reason);
+    finish_choice(piece, options_.max_tokens == 0U ? FinishReason::kLength : reason);
   }
   batch.pieces.push_back(std::move(piece));
 }
@@ -201,11 +247,11 @@ Piece Generation::make_piece(uint32_t index, OutputDelta&& delta) {
 }
 
 void Generation::read_reply(reply::ReplyDelta&& delta, Piece& piece) const {
-  piece.reasoning += delta.reasoning;
+  if (options_.include_reasoning) piece.reasoning += delta.reasoning;
   piece.text += delta.content;
   for (reply::ToolCallDelta& call : delta.tool_calls) {
     if (!options_.parallel_tool_calls && call.index > 0) continue;
-    if (call.begins && call.id.empty()) call.id = new_id("call_");
+    if (call.begins && call.id.empty()) call.id = new_call_id(service_.reply_syntax->call_id_bytes());
     piece.tool_calls.push_back(std::move(call));
   }
 }

@@ -44,7 +44,10 @@ struct Piece {
   std::vector<TokenEntry> entries;  // log-probabilities, when asked for, of tokens whose text is certain by now,
                                     // whatever a ReplyParser makes of it
   std::vector<TokenId> tokens;  // with return_token_ids: those made since the choice's piece before, stop tokens too
-  Usage usage;                  // of the whole call, up to this piece
+  // With prompt_logprobs: of every token of the choice's prompt but the first. In a piece of its own, before all others
+  // of the choice.
+  std::shared_ptr<const std::vector<TokenScore>> prompt_scores;
+  Usage usage;                           // of the whole call, up to this piece
   std::optional<FinishReason> finished;  // the choice's last piece
   StopReason stop_reason;                // with `finished` only
 };
@@ -63,7 +66,8 @@ class Generation {
   Generation(const Generation&) = delete;
   Generation& operator=(const Generation&) = delete;
 
-  // Submits one request per prompt. After an error nothing runs.
+  // Submits one request per prompt. `max_tokens_default` holds where the options name none. After an error nothing
+  // runs.
   std::optional<ApiError> start(PreparedPrompts prepared, uint32_t max_tokens_default);
 
   // What has happened since the last call; waits at most `timeout` for something (zero: for ever; then a Batch without
@@ -88,8 +92,12 @@ class Generation {
     bool ended = false;
   };
   void set_stop_tokens(bool parses_reply);
+  Request make_request(std::vector<TokenId> prompt, uint32_t index, const PreparedPrompts& prepared,
+                       uint32_t max_tokens_default) const;
+  bool begins_text(const std::vector<TokenId>& prompt) const;  // nothing but BOS is before the answer
   Choice make_choice(const std::vector<TokenId>& prompt, const std::optional<reply::ParseOptions>& reply) const;
   void take(Event& event, Batch& batch);
+  void take_prompt(Event& event, uint32_t index, Batch& batch) const;
   void take_token(Event& event, uint32_t index, Batch& batch);
   void take_finish(uint32_t index, FinishReason reason, Batch& batch);
   void take_end(Part& part, const Event& event, Batch& batch);

@@ -4,6 +4,8 @@
 #include <charconv>
 #include <random>
 
+#include "server/openai/token_list.h"
+
 namespace twostroke::openai {
 namespace {
 
@@ -60,10 +62,75 @@ void read_stream_options(FieldReader& fields, GenerationOptions& options) {
   }
   FieldReader inner(*value);
   options.include_usage = inner.boolean("include_usage", false);
-  if (inner.boolean("continuous_usage_stats", false)) {
-    fields.fail("stream_options", "'stream_options.continuous_usage_stats' is not supported: use 'include_usage'.");
-  }
+  options.continuous_usage = inner.boolean("continuous_usage_stats", false);
   if (inner.error()) fields.fail("stream_options." + *inner.error()->param, inner.error()->message);
+}
+
+// Ascending, each once.
+std::vector<TokenId> read_token_set(FieldReader& fields, const char* name, int32_t vocab_size, size_t count_max) {
+  const Json* value = fields.find(name);
+  if (value == nullptr) return {};
+  if (!value->is_array() || value->size() > count_max) {
+    fields.fail(name,
+                std::string("'") + name + "' must be an array of at most " + std::to_string(count_max) + " token ids.");
+    return {};
+  }
+  if (value->empty()) return {};
+  std::vector<TokenId> tokens = read_token_list(fields, name, *value, vocab_size).value_or(std::vector<TokenId>());
+  std::sort(tokens.begin(), tokens.end());
+  tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
+  return tokens;
+}
+
+void read_ends(FieldReader& fields, int32_t vocab_size, GenerationOptions& options) {
+  if (const auto max_tokens = fields.integer("max_tokens", 0, INT32_MAX)) {
+    options.max_tokens = static_cast<uint32_t>(*max_tokens);
+  }
+  options.min_tokens = static_cast<uint32_t>(fields.integer("min_tokens", 0, INT32_MAX).value_or(0));
+  options.stop = fields.strings("stop", kStopStringsMax, kStopStringBytesMax);
+  options.stop_token_ids = read_token_set(fields, "stop_token_ids", vocab_size, kStopTokensMax);
+  options.include_stop = fields.boolean("include_stop_str_in_output", false);
+  options.ignore_eos = fields.boolean("ignore_eos", false);
+}
+
+void read_content_rules(FieldReader& fields, int32_t vocab_size, GenerationOptions& options) {
+  options.allowed_token_ids = read_token_set(fields, "allowed_token_ids", vocab_size, kMaxAllowedTokens);
+  if (const Json* allowed = fields.find("allowed_token_ids"); allowed != nullptr && options.allowed_token_ids.empty()) {
+    fields.fail("allowed_token_ids", "'allowed_token_ids' is empty: no token could ever come.");
+  }
+  options.bad_words = fields.strings("bad_words", kBadWordsMax, kBadWordBytesMax);
+  options.constraint = read_output_constraint(fields);
+  if (options.constraint != nullptr && options.ignore_eos) {
+    fields.fail("ignore_eos", "'ignore_eos' is not possible with '" + options.constraint->param +
+                                  "': the answer ends where its format is complete.");
+  }
+}
+
+void read_returns(FieldReader& fields, GenerationOptions& options) {
+  options.skip_special_tokens = fields.boolean("skip_special_tokens", true);
+  options.return_token_ids = fields.boolean("return_token_ids", false);
+  options.include_reasoning = fields.boolean("include_reasoning", true);
+  if (const auto prompt_logprobs = fields.integer("prompt_logprobs", 0, kMaxPromptLogprobs)) {
+    options.prompt_logprobs = static_cast<int32_t>(*prompt_logprobs);
+    if (options.stream) fields.fail("prompt_logprobs", "'prompt_logprobs' is only allowed when 'stream' is false.");
+  }
+}
+
+void read_engine_options(FieldReader& fields, GenerationOptions& options) {
+  if (const auto count = fields.integer("truncate_prompt_tokens", -1, INT32_MAX)) {
+    if (*count == 0) {
+      fields.fail("truncate_prompt_tokens", "'truncate_prompt_tokens' must be -1 (what fits) or at least 1.");
+    }
+    options.truncate_prompt_tokens = *count < 0 ? 0 : static_cast<uint32_t>(*count);
+  }
+  options.priority = static_cast<int32_t>(fields.integer("priority", INT32_MIN, INT32_MAX).value_or(0));
+  if (auto salt = fields.string("cache_salt")) {
+    if (salt->empty() || salt->size() > kCacheSaltBytesMax) {
+      fields.fail("cache_salt",
+                  "'cache_salt' must be a string of 1 to " + std::to_string(kCacheSaltBytesMax) + " bytes.");
+    }
+    options.cache_salt = std::move(*salt);
+  }
 }
 
 }  // namespace
@@ -85,57 +152,41 @@ GenerationOptions read_generation_options(FieldReader& fields, int32_t vocab_siz
   read_logit_bias(fields, vocab_size, sampling);
 
   options.n = static_cast<uint32_t>(fields.integer("n", 1, kChoicesMax).value_or(1));
-  options.stop = fields.strings("stop", kStopStringsMax, kStopStringBytesMax);
-  options.ignore_eos = fields.boolean("ignore_eos", false);
   options.stream = fields.boolean("stream", false);
   read_stream_options(fields, options);
-  if (const auto max_tokens = fields.integer("max_tokens", 1, INT32_MAX)) {
-    options.max_tokens = static_cast<uint32_t>(*max_tokens);
-  }
+  read_ends(fields, vocab_size, options);
+  read_content_rules(fields, vocab_size, options);
+  read_returns(fields, options);
+  read_engine_options(fields, options);
   return options;
 }
 
 void refuse_unsupported(FieldReader& fields) {
   // Each would change the answer. What only describes the request (user, metadata, store, ...) passes.
-  static constexpr const char* kNames[] = {
-      "allowed_token_ids",
-      "audio",
-      "bad_words",
-      "grammar",
-      "guided_choice",
-      "guided_grammar",
-      "guided_json",
-      "guided_regex",
-      "include_stop_str_in_output",
-      "length_penalty",
-      "min_tokens",
-      "prediction",
-      "priority",
-      "prompt_logprobs",
-      "return_token_ids",
-      "stop_token_ids",
-      "structured_outputs",
-      "truncate_prompt_tokens",
-      "use_beam_search",
-      "web_search_options",
+  static constexpr std::pair<const char*, const char*> kNames[] = {
+      {"audio", "leave it out"},
+      {"grammar", "use 'structured_outputs': {\"grammar\": ...}"},
+      {"guided_choice", "use 'structured_outputs': {\"choice\": ...}"},
+      {"guided_grammar", "use 'structured_outputs': {\"grammar\": ...}"},
+      {"guided_json", "use 'structured_outputs': {\"json\": ...}"},
+      {"guided_regex", "use 'structured_outputs': {\"regex\": ...}"},
+      {"length_penalty", "leave it out"},
+      {"prediction", "leave it out"},
+      {"use_beam_search", "leave it out"},
+      {"web_search_options", "leave it out"},
   };
-  for (const char* name : kNames) {
+  for (const auto& [name, advice] : kNames) {
     const Json* value = fields.find(name);
     const bool harmless = value == nullptr || (value->is_boolean() && !value->get<bool>()) ||
                           (value->is_number() && value->get<double>() == 0) ||
                           ((value->is_array() || value->is_object()) && value->empty());
-    if (!harmless) fields.fail(name, std::string("'") + name + "' is not supported by this server: leave it out.");
+    if (!harmless) fields.fail(name, std::string("'") + name + "' is not supported by this server: " + advice + ".");
   }
-  if (const Json* format = fields.find("response_format")) {
-    const bool text = format->is_object() && format->contains("type") && (*format)["type"] == "text";
-    if (!text)
-      fields.fail("response_format", "'response_format' is not supported by this server, except {\"type\": \"text\"}.");
-  }
-  if (const Json* best_of = fields.find("best_of"); best_of != nullptr && *best_of != 1) {
-    fields.fail("best_of", "'best_of' is not supported by this server, except 1: use 'n'.");
-  }
-  if (const Json* special = fields.find("skip_special_tokens"); special != nullptr && *special != true) {
-    fields.fail("skip_special_tokens", "'skip_special_tokens' is not supported by this server, except true.");
+  // Drawing more choices than are returned needs scores that nobody asked for; as many as are returned is what `n`
+  // does.
+  const Json* best_of = fields.find("best_of");
+  if (best_of != nullptr && *best_of != 1 && *best_of != fields.integer("n", 1, kChoicesMax).value_or(1)) {
+    fields.fail("best_of", "'best_of' is not supported by this server, except 1 or the value of 'n': use 'n'.");
   }
 }
 

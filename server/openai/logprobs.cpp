@@ -32,4 +32,24 @@ std::string logprob_entries(const Tokenizer& tokenizer, const std::vector<TokenE
   return out;
 }
 
+std::string prompt_logprobs_json(const Tokenizer& tokenizer, const std::vector<TokenId>& prompt,
+                                 const std::vector<TokenScore>& scores) {
+  const auto entry = [&](TokenId token, float logprob, size_t rank) {
+    return '"' + std::to_string(token) + "\":{\"logprob\":" + logprob_text(logprob) +
+           ",\"rank\":" + std::to_string(rank) +
+           ",\"decoded_token\":" + json_string(tokenizer.piece(token, /*special=*/true)) + '}';
+  };
+  std::string out = "[null";
+  for (size_t i = 0; i < scores.size() && i + 1 < prompt.size(); ++i) {
+    const TokenScore& score = scores[i];
+    out += ",{" + entry(prompt[i + 1], score.logprob, score.rank);
+    for (size_t rank = 0; rank < score.top.size(); ++rank) {
+      if (score.top[rank].token == prompt[i + 1]) continue;
+      out += ',' + entry(score.top[rank].token, score.top[rank].logprob, rank + 1);
+    }
+    out += '}';
+  }
+  return out + ']';
+}
+
 }  // namespace twostroke::openai

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <ctime>
 
+#include "kernels/check.h"
 #include "server/openai/answer.h"
 #include "server/text/chat_prompt.h"
+#include "server/text/detokenizer.h"
 
 namespace twostroke::openai {
 
@@ -32,16 +34,73 @@ jinja::CivilTime local_time() {
   return jinja::civil_from_seconds(now + fields.tm_gmtoff);
 }
 
+// For templates that do not write tools: in the system message, or in one of its own.
+void tell_of_tools(const Json& tools, Json& messages) {
+  const std::string prompt = reply::tools_prompt(tools);
+  Json& first = messages.front();
+  if (first["role"] == "system" && first["content"].is_string()) {
+    first["content"] = first["content"].get<std::string>() + "\n\n" + prompt;
+    return;
+  }
+  messages.insert(messages.begin(), Json{{"role", "system"}, {"content", prompt}});
+}
+
 Json template_context(const Service& service, const ChatRequest& request) {
   Json context = request.template_kwargs;
   context["messages"] = messages_for(service, request.messages);
   // As transformers and vLLM do: templates ask whether it is none, and a model that must not call is not told of tools.
-  context["tools"] = request.tools.choice == ToolOptions::Choice::kNone ? Json() : request.tools.tools;
+  const bool tells_of_tools = request.tools.choice != ToolOptions::Choice::kNone;
+  context["tools"] = tells_of_tools ? request.tools.tools : Json();
+  if (tells_of_tools && service.reply_syntax != nullptr && !service.reply_syntax->template_uses_tools()) {
+    tell_of_tools(request.tools.tools, context["messages"]);
+  }
   if (!context.contains("documents")) context["documents"] = nullptr;
   context["add_generation_prompt"] = request.add_generation_prompt;
   context["bos_token"] = special_text(service.tokenizer, service.tokenizer.bos());
   context["eos_token"] = special_text(service.tokenizer, service.tokenizer.eos());
   return context;
+}
+
+// The text that tokens of a prompt stand for, as a client wrote it: without control tokens.
+std::string decode(const Tokenizer& tokenizer, const std::vector<TokenId>& tokens) {
+  Detokenizer detokenizer(tokenizer, /*at_start=*/true, /*skip_special=*/true);
+  std::string text;
+  for (const TokenId token : tokens) text += detokenizer.push(token);
+  return text + detokenizer.finish();
+}
+
+void truncate(const Service& service, const GenerationOptions& options, std::vector<TokenId>& prompt) {
+  if (!options.truncate_prompt_tokens) return;
+  // What fits leaves room for one token at least.
+  const auto context = static_cast<size_t>(service.engine.backend_info().context_max);
+  const size_t count = *options.truncate_prompt_tokens == 0
+                           ? context - std::min<size_t>(context - 1, std::max(options.max_tokens.value_or(1), 1U))
+                           : *options.truncate_prompt_tokens;
+  if (prompt.size() > count) prompt.erase(prompt.begin(), prompt.end() - static_cast<ptrdiff_t>(count));
+}
+
+// A word is banned as it is, and behind a space where that makes other tokens, as vLLM does.
+std::optional<ApiError> add_bad_word(const Tokenizer& tokenizer, const std::string& word,
+                                     std::vector<std::vector<TokenId>>& words) {
+  const std::string bare = word.substr(std::min(word.find_first_not_of(' '), word.size()));
+  const std::vector<TokenId> plain = tokenizer.encode(bare.empty() ? word : bare, {});
+  const std::vector<TokenId> spaced = tokenizer.encode(" " + bare, {});
+  if (plain.size() > kMaxBadWordTokens || spaced.size() > kMaxBadWordTokens) {
+    return bad_field("bad_words",
+                     "Each of 'bad_words' must have at most " + std::to_string(kMaxBadWordTokens) + " tokens.");
+  }
+  words.push_back(plain);
+  if (!bare.empty() && spaced.front() != plain.front() && spaced.size() == plain.size()) words.push_back(spaced);
+  return std::nullopt;
+}
+
+// 400, whatever it is that cannot be enforced; other failures are the server's.
+ApiError not_enforceable(const std::string& param, const Status& status) {
+  ApiError error = to_api_error(status);
+  if (error.status != 400) return error;
+  error.message = "'" + param + "' cannot be enforced: " + error.message;
+  error.param = param;
+  return error;
 }
 
 // True when there were any.
@@ -84,14 +143,44 @@ std::optional<ApiError> cut_behind_content(std::string_view content, std::vector
   return std::nullopt;
 }
 
-// How the answer is to be read. What the template wrote behind the last message begins the answer's own turn.
-reply::ParseOptions parse_options(const ChatRequest& request, const std::vector<jinja::Span>& spans) {
-  reply::ParseOptions options;
-  options.tool_calls = request.tools.choice != ToolOptions::Choice::kNone;
-  for (const ToolOptions::Function& function : request.tools.callable) options.tool_names.push_back(function.name);
+// How the answer is to be read, and the grammar of the calls that it must make. What the template wrote behind the last
+// message begins the answer's own turn.
+std::optional<ApiError> prepare_reply(const Service& service, const ChatRequest& request,
+                                      const std::vector<jinja::Span>& spans, PreparedPrompts& prepared) {
+  const ToolOptions& tools = request.tools;
+  reply::ParseOptions& options = prepared.reply.emplace();
+  options.tool_calls = tools.choice != ToolOptions::Choice::kNone;
+  for (const ToolOptions::Function& function : tools.callable) {
+    options.tool_names.push_back(function.name);
+    options.tool_parameters.push_back(function.parameters.is_null() ? nullptr : &function.parameters);
+  }
   const bool own_text = !spans.empty() && (spans.back().from_template || request.continue_final_message);
   if (own_text) options.prompt_end = spans.back().text;
-  return options;
+  if (tools.choice == ToolOptions::Choice::kRequired) {
+    CHECK(service.reply_syntax != nullptr, "a service with chats has a reply syntax");
+    const auto compiled = compile_tool_demand(tools, options.prompt_end, *service.reply_syntax, service.grammars);
+    if (!compiled.ok()) return not_enforceable("tools", compiled.status());
+    prepared.grammar = *compiled;
+  } else if (request.options.constraint != nullptr) {
+    // The whole text has the format: nothing in it is reasoning or a call.
+    options.reasoning = false;
+    options.tool_calls = false;
+  }
+  return std::nullopt;
+}
+
+// What is the same for every protocol, once the prompts are there.
+std::optional<ApiError> prepare_common(const Service& service, const GenerationOptions& options,
+                                       PreparedPrompts& prepared) {
+  for (const std::string& word : options.bad_words) {
+    if (auto error = add_bad_word(service.tokenizer, word, prepared.bad_words)) return error;
+  }
+  // Calls that are demanded go before a format of the text.
+  if (prepared.grammar != nullptr || options.constraint == nullptr) return std::nullopt;
+  const auto compiled = compile_constraint(*options.constraint, service.grammars);
+  if (!compiled.ok()) return not_enforceable(options.constraint->param, compiled.status());
+  prepared.grammar = *compiled;
+  return std::nullopt;
 }
 
 // The refusal of a text that has too many tokens even if each were the vocabulary's longest.
@@ -134,10 +223,12 @@ Prompts prepare_chat(const Service& service, const ChatRequest& request) {
   if (auto error = beyond_context(service, bytes)) return *error;
   PreparedPrompts prepared;
   prepared.tokens.push_back(encode_chat_prompt(service.tokenizer, *spans));
+  truncate(service, request.options, prepared.tokens[0]);
   if (prepared.tokens[0].empty()) {
     return ApiError{.message = "The messages render to an empty prompt.", .param = "messages"};
   }
-  prepared.reply = parse_options(request, *spans);
+  if (auto error = prepare_reply(service, request, *spans, prepared)) return *error;
+  if (auto error = prepare_common(service, request.options, prepared)) return *error;
   return prepared;
 }
 
@@ -147,6 +238,8 @@ Prompts prepare_completion(const Service& service, const CompletionRequest& requ
   for (const auto& prompt : request.prompts) {
     if (const auto* ids = std::get_if<std::vector<TokenId>>(&prompt)) {
       prompts.push_back(*ids);
+      truncate(service, request.options, prompts.back());
+      if (request.echo) prepared.texts.push_back(decode(service.tokenizer, prompts.back()));
       continue;
     }
     const std::string& text = std::get<std::string>(prompt);
@@ -157,8 +250,14 @@ Prompts prepare_completion(const Service& service, const CompletionRequest& requ
     if (prompts.back().empty()) {
       return bad_field("prompt", "'prompt' is empty: this model needs at least one token to start from.");
     }
+    const size_t whole = prompts.back().size();
+    truncate(service, request.options, prompts.back());
+    if (request.echo) {
+      prepared.texts.push_back(prompts.back().size() < whole ? decode(service.tokenizer, prompts.back()) : text);
+    }
     if (auto error = context_overflow(prompts.back().size(), service.engine.backend_info().context_max)) return *error;
   }
+  if (auto error = prepare_common(service, request.options, prepared)) return *error;
   return prepared;
 }
 

@@ -13,7 +13,9 @@
 #include "scheduler/engine.h"
 #include "server/http/server.h"
 #include "server/openai/event_queue.h"
+#include "server/openai/grammar_cache.h"
 #include "server/openai/response_store.h"
+#include "server/text/grammar/token_trie.h"
 #include "server/text/jinja/template.h"
 #include "server/text/reply/reply_syntax.h"
 #include "server/text/tokenizer.h"
@@ -31,6 +33,7 @@ struct Service {
   const jinja::Template* chat_template;              // nullptr: the model has none
   bool template_knows_developer = false;             // otherwise a "developer" message is a "system" message
   const reply::ReplySyntax* reply_syntax = nullptr;  // nullptr: answers are not parsed, all of their text is content
+  const grammar::TokenTrie* token_trie = nullptr;    // of the tokenizer's vocabulary, for grammars
   Engine& engine;
   RequestHub& hub;
   boost::asio::thread_pool& text_pool;  // templates and tokenizing stay off the I/O threads
@@ -39,6 +42,7 @@ struct Service {
   int64_t created = 0;                              // seconds since 1970, of the model entry
   ServiceLimits limits;
   std::atomic<size_t> preparing{0};
+  mutable GrammarCache grammars;  // thread-safe
   ResponseStore responses;
 };
 

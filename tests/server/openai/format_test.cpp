@@ -249,6 +249,56 @@ TEST(CompletionFormat, OffsetsCountCharactersAndTheChosenTokenIsAmongTheCandidat
   EXPECT_EQ(offsets, logprobs["text_offset"]);
 }
 
+std::shared_ptr<const std::vector<TokenScore>> prompt_scores() {
+  return std::make_shared<const std::vector<TokenScore>>(
+      std::vector<TokenScore>{{.logprob = -2, .rank = 3, .top = {{'x', -0.5F}, {'y', -1.F}}}});
+}
+
+TEST(CompletionFormat, TheLogProbabilitiesOfAnEchoBeginWithThoseOfThePrompt) {
+  const ByteTokenizer tokenizer;
+  GenerationOptions options;
+  options.sampling.logprobs = options.prompt_logprobs = 2;
+  CompletionFormat whole(tokenizer, "m", options, 1, true), streamed(tokenizer, "m", options, 1, true);
+  const std::vector<Piece> all = {
+      {.prompt_scores = prompt_scores()},
+      {.text = "!", .entries = {{'!', -0.25F, {{'!', -0.25F}}, 0}}, .finished = FinishReason::kLength}};
+  std::string out;
+  for (CompletionFormat* format : {&whole, &streamed}) format->prepared({.tokens = {{'h', 'i'}}, .texts = {"hi"}});
+  streamed.begin({}, out);
+  for (const Piece& piece : all) {
+    streamed.piece(piece, out);
+    whole.collect(Piece(piece));
+  }
+  const Json choice = Json::parse(whole.body({}))["choices"][0];
+  EXPECT_EQ(choice["text"], "hi!");
+  EXPECT_EQ(choice["logprobs"].dump(),
+            R"({"tokens":["h","i","!"],"token_logprobs":[null,-2.0,-0.25],)"
+            R"("top_logprobs":[null,{"x":-0.5,"y":-1.0,"i":-2.0},{"!":-0.25}],"text_offset":[0,1,2]})");
+  EXPECT_EQ(choice["prompt_logprobs"].dump(), R"([null,{"105":{"logprob":-2.0,"rank":3,"decoded_token":"i"},)"
+                                              R"("120":{"logprob":-0.5,"rank":1,"decoded_token":"x"},)"
+                                              R"("121":{"logprob":-1.0,"rank":2,"decoded_token":"y"}}])");
+  std::string text;
+  Json offsets = Json::array();
+  for (const Json& chunk : frames(out)) {
+    text += chunk["choices"][0]["text"];
+    for (const Json& offset : chunk["choices"][0]["logprobs"]["text_offset"]) offsets.push_back(offset);
+  }
+  EXPECT_EQ(text, "hi!");
+  EXPECT_EQ(offsets, choice["logprobs"]["text_offset"]);
+}
+
+TEST(ChatFormat, ShowsTheLogProbabilitiesOfThePrompt) {
+  const ByteTokenizer tokenizer;
+  GenerationOptions options;
+  options.prompt_logprobs = 0;
+  ChatFormat format(tokenizer, "m", options);
+  format.prepared({.tokens = {{'h', 'i'}}});
+  format.collect({.prompt_scores = prompt_scores()});
+  const Json body = Json::parse(format.body({}));
+  EXPECT_TRUE(body["prompt_logprobs"][0].is_null());
+  EXPECT_EQ(body["prompt_logprobs"][1]["105"]["rank"], 3);
+}
+
 TEST(Formats, ImpossibleLogProbabilitiesAreStillJson) {
   EXPECT_EQ(logprob_text(-std::numeric_limits<float>::infinity()), "-9999.0");
 }

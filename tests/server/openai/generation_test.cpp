@@ -8,11 +8,13 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 #include <future>
+#include <set>
 #include <thread>
 
 #include "backend/sim/sim_backend.h"
 #include "byte_tokenizer.h"
 #include "fake_reply_syntax.h"
+#include "server/text/grammar/gbnf.h"
 
 namespace twostroke::openai {
 namespace {
@@ -26,6 +28,7 @@ class GenerationTest : public testing::Test {
     SimOptions options;
     options.info.vocab_size = tokenizer_.vocab_size();
     options.script = [answer](const SimRowView& row) -> std::optional<TokenId> {
+      if (answer.empty()) return std::nullopt;  // what the fake model and the rules of the request make of it
       if (row.output_index >= answer.size()) return ByteTokenizer::kEos;
       return static_cast<unsigned char>(answer[row.output_index]);
     };
@@ -35,6 +38,7 @@ class GenerationTest : public testing::Test {
                                        [this](StepOutput&& output) { hub_.deliver(std::move(output)); });
     service_.reset(new Service{.tokenizer = tokenizer_,
                                .reply_syntax = reply_syntax_.get(),
+                               .token_trie = &token_trie_,
                                .engine = *engine_,
                                .hub = hub_,
                                .text_pool = text_pool_,
@@ -76,14 +80,17 @@ class GenerationTest : public testing::Test {
   };
   Answer generate(const GenerationOptions& options, std::vector<std::vector<TokenId>> prompts = {{'h', 'i'}},
                   std::optional<reply::ParseOptions> reply = std::nullopt) {
+    return generate(options, PreparedPrompts{.tokens = std::move(prompts), .reply = std::move(reply)});
+  }
+  Answer generate(const GenerationOptions& options, const PreparedPrompts& prepared) {
     Answer answer;
-    const size_t choices = prompts.size() * options.n;
+    const size_t choices = prepared.tokens.size() * options.n;
     answer.texts.resize(choices);
     answer.finished.resize(choices);
     answer.entries.resize(choices);
     run([&]() -> asio::awaitable<void> {
       Generation generation(*service_, io_.get_executor(), options);
-      answer.error = generation.start({.tokens = prompts, .reply = reply}, 100);
+      answer.error = generation.start(prepared, 100);
       while (!answer.error) {
         Batch batch = co_await generation.next(std::chrono::milliseconds(0));
         for (Piece& piece : batch.pieces) {
@@ -103,6 +110,7 @@ class GenerationTest : public testing::Test {
   }
 
   ByteTokenizer tokenizer_;
+  const grammar::TokenTrie token_trie_{tokenizer_};
   std::unique_ptr<FakeReplySyntax> reply_syntax_;
   size_t pending_events_max_ = 1000;
   asio::io_context io_;
@@ -249,6 +257,84 @@ TEST_F(GenerationTest, ReadsReasoningAndCallsOutOfTheText) {
   EXPECT_TRUE(ids[0].starts_with("call_") && ids[0].size() == 29) << ids[0];
   EXPECT_NE(ids[0], ids[1]);
   EXPECT_EQ(answer.entries[0], 13U) << "log-probabilities of all tokens of the turn";
+}
+
+TEST_F(GenerationTest, AGrammarHoldsForEveryChoiceOfEveryPrompt) {
+  start("");
+  PreparedPrompts prepared{.tokens = {{'a'}, {'b'}}};
+  prepared.grammar = *grammar::compile_gbnf(R"(root ::= "yes" | "no" [0-9]{2})");
+  GenerationOptions options;
+  options.n = 8;
+  std::set<std::string> texts;
+  const Answer answer = generate(options, prepared);
+  ASSERT_FALSE(answer.error) << answer.error->message;
+  for (size_t i = 0; i < answer.texts.size(); ++i) {
+    const std::string& text = answer.texts[i];
+    EXPECT_TRUE(text == "yes" || (text.size() == 4 && text.starts_with("no"))) << text;
+    EXPECT_EQ(answer.finished[i], FinishReason::kStop);
+    texts.insert(text);
+  }
+  EXPECT_GT(texts.size(), 1U) << "each choice is on its own";
+}
+
+TEST_F(GenerationTest, RulesForTokensReachTheEngine) {
+  start("");
+  GenerationOptions options;
+  options.max_tokens = 30;
+  options.ignore_eos = true;
+  options.allowed_token_ids = {'a', 'b', 'c'};
+  PreparedPrompts prepared{.tokens = {{'h'}}, .bad_words = {{'b'}, {'a', 'a'}, {'c', 'c'}}};
+  std::string text = generate(options, prepared).texts[0];
+  EXPECT_EQ(text.size(), 30U);
+  for (size_t i = 0; i < text.size(); ++i) EXPECT_EQ(text[i], text[i % 2]) << text;
+  EXPECT_NE(text[0], text[1]);
+}
+
+TEST_F(GenerationTest, ThePromptsLogProbabilitiesComeOnceForEachChoiceAndBeforeItsText) {
+  start("xy");
+  GenerationOptions options;
+  options.n = 2;
+  options.prompt_logprobs = 3;
+  const Answer answer = generate(options, {{'a', 'b', 'c'}, {'d'}});
+  std::vector<std::vector<size_t>> scores(4);
+  std::vector<bool> has_text(4);
+  for (const Piece& piece : answer.pieces) {
+    if (piece.prompt_scores == nullptr) {
+      has_text[piece.choice] = true;
+      continue;
+    }
+    EXPECT_FALSE(has_text[piece.choice]);
+    scores[piece.choice].push_back(piece.prompt_scores->size());
+    for (const TokenScore& score : *piece.prompt_scores) EXPECT_EQ(score.top.size(), 3U);
+  }
+  EXPECT_EQ(scores, (std::vector<std::vector<size_t>>{{2}, {2}, {0}, {0}}));
+}
+
+TEST_F(GenerationTest, WhoAsksForNoTokensGetsNone) {
+  start("xy");
+  GenerationOptions options;
+  options.max_tokens = 0;
+  const Answer answer = generate(options);
+  EXPECT_EQ(answer.texts[0], "");
+  EXPECT_EQ(answer.finished[0], FinishReason::kLength);
+  EXPECT_EQ(answer.usage.completion_tokens, 0U);
+}
+
+TEST_F(GenerationTest, CallIdsHaveTheSizeThatTheTemplateTakes) {
+  reply_syntax_ = std::make_unique<FakeReplySyntax>(std::vector<TokenId>{}, std::vector<TokenId>{});
+  reply_syntax_->set_call_id_bytes(9);
+  start("#");
+  const Answer answer = generate({}, {{'h'}}, reply::ParseOptions{.tool_calls = true});
+  ASSERT_EQ(answer.pieces.at(0).tool_calls.size(), 1U);
+  EXPECT_EQ(answer.pieces[0].tool_calls[0].id.size(), 9U);
+}
+
+TEST_F(GenerationTest, ReasoningIsLeftOutWhenNobodyWantsIt) {
+  reply_syntax_ = std::make_unique<FakeReplySyntax>(std::vector<TokenId>{}, std::vector<TokenId>{});
+  start("HMyes");
+  GenerationOptions options;
+  options.include_reasoning = false;
+  for (const Piece& piece : generate(options, {{'h'}}, reply::ParseOptions{}).pieces) EXPECT_EQ(piece.reasoning, "");
 }
 
 TEST_F(GenerationTest, WithoutParallelCallsOnlyTheFirstCounts) {

@@ -1,6 +1,8 @@
 // What clients send: read, checked, and refused with a message that names the first thing that is wrong.
 #include <gtest/gtest.h>
+
 #include <malloc.h>
+#include <array>
 
 #include "server/openai/chat_request.h"
 #include "server/openai/completion_request.h"
@@ -61,6 +63,47 @@ TEST(ChatRequest, ReadsEveryParameter) {
   EXPECT_TRUE(options.ignore_eos);
   EXPECT_TRUE(options.stream);
   EXPECT_TRUE(options.include_usage);
+}
+
+TEST(ChatRequest, ReadsWhatGoesBeyondOpenAi) {
+  const GenerationOptions options =
+      chat(R"("min_tokens": 2, "max_tokens": 9, "stop_token_ids": [9, 3, 9], "include_stop_str_in_output": true,
+              "skip_special_tokens": false, "bad_words": ["x"], "allowed_token_ids": [5, 1], "prompt_logprobs": 2,
+              "return_token_ids": true, "include_reasoning": false, "truncate_prompt_tokens": -1, "priority": -3,
+              "cache_salt": "s")")
+          .options;
+  EXPECT_EQ(options.min_tokens, 2U);
+  EXPECT_EQ(options.stop_token_ids, (std::vector<TokenId>{3, 9}));
+  EXPECT_TRUE(options.include_stop);
+  EXPECT_FALSE(options.skip_special_tokens);
+  EXPECT_EQ(options.bad_words, std::vector<std::string>{"x"});
+  EXPECT_EQ(options.allowed_token_ids, (std::vector<TokenId>{1, 5}));
+  EXPECT_EQ(options.prompt_logprobs, 2);
+  EXPECT_TRUE(options.return_token_ids);
+  EXPECT_FALSE(options.include_reasoning);
+  EXPECT_EQ(options.truncate_prompt_tokens, 0U) << "what fits";
+  EXPECT_EQ(options.priority, -3);
+  EXPECT_EQ(options.cache_salt, "s");
+  EXPECT_TRUE(chat(R"("stream": true, "stream_options": {"include_usage": true, "continuous_usage_stats": true})")
+                  .options.continuous_usage);
+}
+
+TEST(ChatRequest, ReadsEachFormatOfTheText) {
+  using Kind = OutputConstraint::Kind;
+  const auto constraint = [](const std::string& more) { return chat(more).options.constraint; };
+  EXPECT_EQ(constraint(R"("response_format": {"type": "text"})"), nullptr);
+  EXPECT_EQ(constraint(R"("response_format": {"type": "json_object"})")->kind, Kind::kJsonObject);
+  const auto schema = constraint(
+      R"("response_format": {"type": "json_schema", "json_schema": {"name": "n", "strict": false, "schema": {"type": "null"}}})");
+  EXPECT_EQ(schema->kind, Kind::kJsonSchema);
+  EXPECT_EQ(schema->schema.dump(), R"({"type":"null"})");
+  EXPECT_EQ(constraint(R"("structured_outputs": {"json": {"type": "null"}})")->schema, schema->schema);
+  EXPECT_EQ(constraint(R"("structured_outputs": {"json": "{\"type\": \"null\"}", "regex": null})")->schema,
+            schema->schema);
+  EXPECT_EQ(constraint(R"("structured_outputs": {"regex": "a+"})")->text, "a+");
+  EXPECT_EQ(constraint(R"("structured_outputs": {"grammar": "root ::= \"a\""})")->kind, Kind::kGbnf);
+  EXPECT_EQ(constraint(R"("structured_outputs": {"choice": ["a", "b"]})")->choices,
+            (std::vector<std::string>{"a", "b"}));
 }
 
 TEST(ChatRequest, NullMeansTheDefault) {
@@ -130,23 +173,87 @@ TEST(ChatRequest, RefusesEachWrongValueByName) {
       {R"("chat_template_kwargs": {"messages": []})", "chat_template_kwargs"},
       {R"("chat_template_kwargs": 1)", "chat_template_kwargs"},
       {R"("model": 7)", "model"},
+      {R"("stream": true, "stream_options": [])", "stream_options"},
+      {R"("stream": true, "stream_options": {"continuous_usage_stats": 1})", "stream_options.continuous_usage_stats"},
+      {R"("min_tokens": -1)", "min_tokens"},
+      {R"("min_tokens": 3, "max_tokens": 2)", "min_tokens"},
+      {R"("stop_token_ids": 3)", "stop_token_ids"},
+      {R"("stop_token_ids": [1000])", "stop_token_ids"},
+      {R"("stop_token_ids": [-1])", "stop_token_ids"},
+      {R"("include_stop_str_in_output": 1)", "include_stop_str_in_output"},
+      {R"("skip_special_tokens": "no")", "skip_special_tokens"},
+      {R"("bad_words": [""])", "bad_words"},
+      {R"("bad_words": [1])", "bad_words"},
+      {R"("allowed_token_ids": [])", "allowed_token_ids"},
+      {R"("allowed_token_ids": [1000])", "allowed_token_ids"},
+      {R"("prompt_logprobs": 21)", "prompt_logprobs"},
+      {R"("prompt_logprobs": -1)", "prompt_logprobs"},
+      {R"("prompt_logprobs": 1, "stream": true)", "prompt_logprobs"},
+      {R"("return_token_ids": 1)", "return_token_ids"},
+      {R"("truncate_prompt_tokens": 0)", "truncate_prompt_tokens"},
+      {R"("truncate_prompt_tokens": -2)", "truncate_prompt_tokens"},
+      {R"("priority": 1e10)", "priority"},
+      {R"("cache_salt": "")", "cache_salt"},
+      {R"("cache_salt": 1)", "cache_salt"},
+      {R"("echo": 1)", "echo"},
+      {R"("add_generation_prompt": 1)", "add_generation_prompt"},
+      {R"("response_format": "json")", "response_format"},
+      {R"("response_format": {"type": "xml"})", "response_format"},
+      {R"("response_format": {"type": "json_schema"})", "response_format"},
+      {R"("response_format": {"type": "json_schema", "json_schema": {"name": "n"}})", "response_format"},
+      {R"("response_format": {"type": "json_schema", "json_schema": {"schema": 7}})", "response_format"},
+      {R"("response_format": {"type": "json_object"}, "ignore_eos": true)", "ignore_eos"},
+      {R"("structured_outputs": "a+")", "structured_outputs"},
+      {R"("structured_outputs": {})", "structured_outputs"},
+      {R"("structured_outputs": {"regex": "a", "choice": ["a"]})", "structured_outputs"},
+      {R"("structured_outputs": {"regex": 1})", "structured_outputs.regex"},
+      {R"("structured_outputs": {"regex": ""})", "structured_outputs.regex"},
+      {R"("structured_outputs": {"grammar": []})", "structured_outputs.grammar"},
+      {R"("structured_outputs": {"choice": []})", "structured_outputs.choice"},
+      {R"("structured_outputs": {"choice": ["a", ""]})", "structured_outputs.choice"},
+      {R"("structured_outputs": {"choice": "a"})", "structured_outputs.choice"},
+      {R"("structured_outputs": {"json": 7})", "structured_outputs.json"},
+      {R"("structured_outputs": {"json": "{"})", "structured_outputs.json"},
+      {R"("structured_outputs": {"structural_tag": "x"})", "structured_outputs"},
+      {R"("structured_outputs": {"regex": "a"}, "response_format": {"type": "json_object"})", "structured_outputs"},
   };
   for (const auto& [fields, name] : cases) EXPECT_EQ(refused_chat(chat_body(fields)), name) << fields;
 }
 
+// NaN is no JSON; numbers so great that they become infinite are refused by the parser or by their bounds.
+TEST(ChatRequest, RefusesNumbersThatAreNone) {
+  for (const char* number : {"NaN", "Infinity", "1e400", "-1e999"}) {
+    const auto parsed = parse_object(R"({"messages": [{"role": "user", "content": "hi"}], "temperature": )" +
+                                     std::string(number) + "}");
+    EXPECT_TRUE(std::holds_alternative<ApiError>(parsed)) << number;
+  }
+  EXPECT_EQ(refused_chat(chat_body(R"("top_p": 1e308)")), "top_p");
+}
+
+// Each is named, and so is what to use in its place.
 TEST(ChatRequest, RefusesWhatItCannotDoByName) {
-  const std::pair<const char*, const char*> cases[] = {
-      {R"("tools": [{"type": "custom", "custom": {"name": "f"}}])", "tools[0]"},
-      {R"("response_format": {"type": "json_object"})", "response_format"},
-      {R"("min_tokens": 5)", "min_tokens"},
-      {R"("bad_words": ["x"])", "bad_words"},
-      {R"("structured_outputs": {"regex": "a"})", "structured_outputs"},
-      {R"("functions": [{}])", "functions"},
-      {R"("best_of": 3)", "best_of"},
-      {R"("chat_template": "x")", "chat_template"},
-      {R"("modalities": ["text", "audio"])", "modalities"},
+  const std::array<const char*, 3> cases[] = {
+      {R"("tools": [{"type": "custom", "custom": {"name": "f"}}])", "tools[0]", "function"},
+      {R"("functions": [{}])", "functions", "'tools'"},
+      {R"("function_call": "auto")", "function_call", "'tool_choice'"},
+      {R"("guided_json": {"type": "null"})", "guided_json", "'structured_outputs': {\"json\": ...}"},
+      {R"("guided_regex": "a")", "guided_regex", "'structured_outputs': {\"regex\": ...}"},
+      {R"("guided_choice": ["a"])", "guided_choice", "'structured_outputs': {\"choice\": ...}"},
+      {R"("guided_grammar": "a")", "guided_grammar", "'structured_outputs': {\"grammar\": ...}"},
+      {R"("grammar": "a")", "grammar", "'structured_outputs': {\"grammar\": ...}"},
+      {R"("best_of": 3)", "best_of", "'n'"},
+      {R"("chat_template": "x")", "chat_template", "--chat-template"},
+      {R"("modalities": ["text", "audio"])", "modalities", "text"},
+      {R"("audio": {"voice": "a"})", "audio", "leave it out"},
+      {R"("prediction": {"type": "content"})", "prediction", "leave it out"},
+      {R"("use_beam_search": true)", "use_beam_search", "leave it out"},
   };
-  for (const auto& [fields, name] : cases) EXPECT_EQ(refused_chat(chat_body(fields)), name) << fields;
+  for (const auto& [fields, name, advice] : cases) {
+    EXPECT_EQ(refused_chat(chat_body(fields)), name) << fields;
+    const auto parsed = parse_chat_request(chat_body(fields), kVocab);
+    EXPECT_NE(std::get<ApiError>(parsed).message.find(advice), std::string::npos) << std::get<ApiError>(parsed).message;
+  }
+  chat(R"("n": 2, "best_of": 2)");
 }
 
 const char* const kTwoTools =
@@ -301,11 +408,21 @@ TEST(CompletionRequest, RefusesEachWrongValueByName) {
       {R"({"prompt": {"a": 1}})", "prompt"},
       {R"({"prompt": "a", "logprobs": 6})", "logprobs"},
       {R"({"prompt": "a", "logprobs": true})", "logprobs"},
-      {R"({"prompt": "a", "echo": true})", "echo"},
+      {R"({"prompt": "a", "max_tokens": 0})", "max_tokens"},
+      {R"({"prompt": "a", "min_tokens": 17})", "min_tokens"},
       {R"({"prompt": "a", "suffix": "b"})", "suffix"},
       {R"({"prompt": ["a", "b"], "n": 100})", "n"},
   };
   for (const auto& [body, name] : cases) EXPECT_EQ(refused_completion(body), name) << body;
+}
+
+TEST(CompletionRequest, AsksForNoTokensToSeeTheLogProbabilitiesOfThePrompt) {
+  const auto parsed =
+      parse_completion_request(Json::parse(R"({"prompt": "a", "echo": true, "max_tokens": 0, "logprobs": 2})"), kVocab);
+  const CompletionRequest& request = std::get<CompletionRequest>(parsed);
+  EXPECT_TRUE(request.echo);
+  EXPECT_EQ(request.options.max_tokens, 0U);
+  EXPECT_EQ(request.options.prompt_logprobs, 2);
 }
 
 TEST(Json, RefusesBodiesThatAreNotAnObject) {
