@@ -7,46 +7,16 @@
 #pragma once
 
 #include <cstddef>
-#include <map>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
-#include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "server/text/reply/json_scanner.h"
+#include "server/text/reply/known_tools.h"
 #include "server/text/reply/reply_format.h"
 
 namespace twostroke::reply {
-
-// JSON types that a schema lets a value have, as a set of bits.
-using TypeSet = uint32_t;
-constexpr TypeSet kStringType = 1;
-constexpr TypeSet kNumberType = 2;
-constexpr TypeSet kBooleanType = 4;
-constexpr TypeSet kNullType = 8;
-constexpr TypeSet kArrayType = 16;
-constexpr TypeSet kObjectType = 32;
-constexpr TypeSet kAnyType = 63;
-
-// What the schema says about a value's type; kAnyType where it leaves it open (or says it in a way not looked into).
-// `root` resolves "#/..." references.
-TypeSet schema_types(const nlohmann::ordered_json& schema, const nlohmann::ordered_json& root);
-
-// The functions that may be called, and the types of their parameters.
-class KnownTools {
- public:
-  // `parameters`: the function's schema, or null.
-  void add(const std::string& name, const nlohmann::ordered_json* parameters);
-  // Any name is allowed where none was added.
-  bool allows(const std::string& name) const { return tools_.empty() || tools_.contains(name); }
-  TypeSet types(const std::string& name, const std::string& parameter) const;
-
- private:
-  std::map<std::string, std::map<std::string, TypeSet>> tools_;
-};
 
 // What reading a byte gave.
 struct CallNews {
