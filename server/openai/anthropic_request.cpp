@@ -12,6 +12,9 @@ void refuse_unsupported_anthropic_fields(FieldReader& fields) {
     if (value == nullptr || (value->is_array() && value->empty())) continue;
     fields.fail(name, std::string("'") + name + "' is not supported by this server: leave it out.");
   }
+  if (const Json* n = fields.find("n"); n != nullptr && *n != 1) {
+    fields.fail("n", "'n' is not supported here, except 1: a message is one answer.");
+  }
   if (const Json* speed = fields.find("speed"); speed != nullptr && *speed != "standard") {
     fields.fail("speed", "'speed' is not supported by this server, except \"standard\".");
   }

@@ -25,29 +25,48 @@ Json& ChatTranslation::add_message(Json message, const std::string& place) {
 }
 
 void copy_shared_parameters(const Json& from, Json& body) {
+  // Those that chat refuses are refused here too.
   static constexpr const char* kNames[] = {
       "allowed_token_ids",
+      "audio",
       "bad_words",
       "cache_salt",
+      "chat_template",
       "chat_template_kwargs",
+      "documents",
       "frequency_penalty",
+      "function_call",
+      "functions",
+      "grammar",
+      "guided_choice",
+      "guided_grammar",
+      "guided_json",
+      "guided_regex",
       "ignore_eos",
+      "include_reasoning",
       "include_stop_str_in_output",
+      "length_penalty",
       "logit_bias",
       "min_p",
       "min_tokens",
+      "modalities",
       "model",
+      "prediction",
       "presence_penalty",
       "priority",
       "repetition_penalty",
       "seed",
       "skip_special_tokens",
+      "stop",
       "stop_token_ids",
       "stream",
       "structured_outputs",
       "temperature",
       "top_k",
       "top_p",
+      "truncate_prompt_tokens",
+      "use_beam_search",
+      "web_search_options",
   };
   for (const char* name : kNames) {
     if (const auto found = from.find(name); found != from.end()) body[name] = *found;

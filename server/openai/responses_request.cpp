@@ -13,6 +13,18 @@ void refuse_unsupported_responses_fields(FieldReader& fields) {
     if (fields.find(name) == nullptr) continue;
     fields.fail(name, std::string("'") + name + "' is not supported by this server: leave it out.");
   }
+  static constexpr std::pair<const char*, const char*> kRenamed[] = {{"max_completion_tokens", "max_output_tokens"},
+                                                                     {"max_tokens", "max_output_tokens"},
+                                                                     {"messages", "input"},
+                                                                     {"reasoning_effort", "reasoning.effort"},
+                                                                     {"response_format", "text.format"}};
+  for (const auto& [name, own] : kRenamed) {
+    if (fields.find(name) == nullptr) continue;
+    fields.fail(name, std::string("'") + name + "' is not the name of it here: use '" + own + "'.");
+  }
+  if (const Json* n = fields.find("n"); n != nullptr && *n != 1) {
+    fields.fail("n", "'n' is not supported here, except 1: a response is one answer.");
+  }
   if (const Json* truncation = fields.find("truncation"); truncation != nullptr && *truncation != "disabled") {
     fields.fail("truncation", "'truncation' is not supported by this server, except \"disabled\": shorten the input.");
   }

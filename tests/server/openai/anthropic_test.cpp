@@ -119,6 +119,8 @@ TEST(AnthropicRequest, RefusesEachWrongValueInItsOwnWords) {
       {hello + R"("output_config": {"format": {"type": "xml"}})", "output_config.format"},
       {hello + R"("mcp_servers": [{}])", "mcp_servers"},
       {hello + R"("container": "c")", "container"},
+      {hello + R"("n": 2)", "n"},
+      {hello + R"("guided_json": {"type": "object"})", "guided_json"},
   };
   for (const auto& [fields, name] : cases) {
     const auto parsed = parse_anthropic_request(Json::parse("{\"max_tokens\": 9, " + fields + "}"), kAnthropicVocab);

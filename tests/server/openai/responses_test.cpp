@@ -121,6 +121,10 @@ TEST(ResponsesRequest, RefusesEachWrongValueInItsOwnWords) {
       {R"({"input": "x", "prompt": {"id": "p"}})", "prompt"},
       {R"({"input": "x", "max_tool_calls": 1})", "max_tool_calls"},
       {R"({"input": "x", "service_tier": "flex"})", "service_tier"},
+      {R"({"input": "x", "max_tokens": 5})", "max_tokens"},
+      {R"({"input": "x", "response_format": {"type": "text"}})", "response_format"},
+      {R"({"input": "x", "n": 2})", "n"},
+      {R"({"input": "x", "guided_regex": "a"})", "guided_regex"},
   };
   for (const auto& [body, name] : cases) {
     const ApiError error = refused_response(body);
