@@ -3,6 +3,7 @@
 import json
 
 import anthropic
+import pydantic
 import pytest
 from anthropic.types import Message, RawMessageStreamEvent
 from pydantic import TypeAdapter
@@ -127,3 +128,46 @@ def test_an_unknown_model_is_not_found(claude):
     with pytest.raises(anthropic.NotFoundError) as caught:
         claude.messages.create(messages=QUESTION, **{**OPTIONS, "model": "claude-9"})
     assert caught.value.body["error"]["type"] == "not_found_error"
+
+
+WEATHER = {
+    "name": "weather",
+    "description": "Tells the weather at a place.",
+    "input_schema": {
+        "type": "object",
+        "properties": {"city": {"type": "string", "maxLength": 12}},
+        "required": ["city"],
+        "additionalProperties": False,
+    },
+}
+
+
+# Left to itself the small model goes on calling until its tokens are used up.
+CHOICE = {"type": "tool", "name": "weather", "disable_parallel_tool_use": True}
+
+
+class Person(pydantic.BaseModel):
+    name: str = pydantic.Field(max_length=12)
+    age: int = pydantic.Field(ge=0, le=150)
+
+
+def test_a_demanded_tool_is_used_and_its_result_goes_on(claude):
+    question = {"role": "user", "content": "What is the weather in Paris?"}
+    options = {**OPTIONS, "max_tokens": 80, "tools": [WEATHER], "tool_choice": CHOICE}
+    message = strict(claude.messages.create(messages=[question], **options))
+    assert message.stop_reason == "tool_use"
+    (use,) = message.content
+    assert use.type == "tool_use" and use.name == "weather" and list(use.input) == ["city"]
+    with claude.messages.stream(messages=[question], **options) as stream:
+        streamed = stream.get_final_message()
+    assert [(block.name, block.input) for block in streamed.content] == [(use.name, use.input)]
+    result = {"type": "tool_result", "tool_use_id": use.id, "content": "Sunny."}
+    history = [question, {"role": "assistant", "content": message.content}, {"role": "user", "content": [result]}]
+    assert claude.messages.create(messages=history, **OPTIONS).content[0].text
+
+
+def test_an_output_format_holds(claude):
+    message = claude.messages.parse(
+        messages=[{"role": "user", "content": "Ada is 36."}], output_format=Person, **{**OPTIONS, "max_tokens": 80}
+    )
+    assert isinstance(message.parsed_output, Person)
