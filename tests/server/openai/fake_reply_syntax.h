@@ -48,7 +48,8 @@ class FakeReplySyntax final : public reply::ReplySyntax {
   std::unique_ptr<reply::ReplyParser> parser(const reply::ParseOptions& options) const override {
     return std::make_unique<FakeReplyParser>(options);
   }
-  bool template_uses_tools() const override { return true; }
+  bool template_uses_tools() const override { return template_uses_tools_; }
+  void set_template_uses_tools(bool uses) { template_uses_tools_ = uses; }
   size_t call_id_bytes() const override { return call_id_bytes_; }
   void set_call_id_bytes(size_t bytes) { call_id_bytes_ = bytes; }
   Result<std::shared_ptr<const grammar::Grammar>> demand_grammar(const reply::ToolDemand&) const override {
@@ -59,6 +60,7 @@ class FakeReplySyntax final : public reply::ReplySyntax {
   std::vector<TokenId> markers_;
   std::vector<TokenId> stops_;
   size_t call_id_bytes_ = 0;
+  bool template_uses_tools_ = true;
 };
 
 }  // namespace twostroke
