@@ -19,6 +19,7 @@ constexpr const char* kUsage =
     "  serve      Serve a model:          twostroke serve --model model.gguf --port 8000\n"
     "  tokenize   Print token ids:        twostroke tokenize --model model.gguf < text\n"
     "  render     Render a chat template: twostroke render --template t.jinja --context c.json\n"
+    "  grammar    Check a text:           twostroke grammar --schema schema.json < text\n"
     "\n"
     "twostroke COMMAND --help explains each; twostroke --version prints the version.\n";
 
@@ -31,6 +32,7 @@ int run(int argc, char** argv) {
   }
   if (command == "tokenize") return twostroke::tokenize_command(arguments, std::cin, std::cout, std::cerr);
   if (command == "render") return twostroke::render_command(arguments, std::cout, std::cerr);
+  if (command == "grammar") return twostroke::grammar_command(arguments, std::cin, std::cout, std::cerr);
   if (command == "--version") {
     std::cout << "twostroke " << twostroke::kVersion << "\n";
     return 0;
@@ -43,7 +45,7 @@ int run(int argc, char** argv) {
     std::cerr << kUsage;
   } else {
     std::cerr << "twostroke: there is no command '" << command
-              << "'. Commands: serve, tokenize, render; see twostroke --help.\n";
+              << "'. Commands: serve, tokenize, render, grammar; see twostroke --help.\n";
   }
   return 2;
 }

@@ -9,12 +9,19 @@
 #include "server/model_files.h"
 #include "server/openai/answer.h"
 #include "server/openai/json.h"
+#include "server/text/grammar/gbnf.h"
+#include "server/text/grammar/json_schema.h"
+#include "server/text/grammar/matcher.h"
+#include "server/text/grammar/regex.h"
+#include "server/text/jinja/json_guard.h"
+#include "server/text/utf8.h"
 
 namespace twostroke {
 namespace {
 
 constexpr size_t kTextBytesMax = size_t{256} << 20;
 constexpr size_t kContextBytesMax = size_t{64} << 20;
+constexpr size_t kGrammarBytesMax = size_t{16} << 20;
 
 // Parses, or prints help or the error; then holds the exit code.
 std::optional<int> parse(CLI::App& app, std::vector<std::string> arguments, std::ostream& out, std::ostream& err) {
@@ -27,9 +34,23 @@ std::optional<int> parse(CLI::App& app, std::vector<std::string> arguments, std:
   return std::nullopt;
 }
 
-int fail(std::ostream& err, const std::string& message) {
+int fail(std::ostream& err, const std::string& message, int code = 1) {
   err << message << "\n";
-  return 1;
+  return code;
+}
+
+// All of `in`, unless that is more than kTextBytesMax.
+std::optional<std::string> read_text(std::istream& in, std::ostream& err) {
+  std::string text;
+  char buffer[1 << 16];
+  while (in.read(buffer, sizeof(buffer)) || in.gcount() > 0) {
+    text.append(buffer, static_cast<size_t>(in.gcount()));
+    if (text.size() > kTextBytesMax) {
+      fail(err, "the text is larger than " + std::to_string(kTextBytesMax) + " bytes");
+      return std::nullopt;
+    }
+  }
+  return text;
 }
 
 // What strftime_now sees: TWOSTROKE_NOW, or the clock's UTC.
@@ -39,6 +60,33 @@ Result<jinja::CivilTime> render_time() {
   Result<jinja::CivilTime> time = jinja::parse_iso8601(text);
   if (!time.ok()) return invalid_argument("TWOSTROKE_NOW: " + time.status().message());
   return time;
+}
+
+using GrammarResult = Result<std::shared_ptr<const grammar::Grammar>>;
+
+GrammarResult compile_schema(const std::string& text) {
+  JsonGuard guard(openai::kJsonDepthMax);
+  if (const Status cost = guard.check(text); !cost.ok()) return invalid_argument("the schema " + cost.message());
+  const auto schema = openai::Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (schema.is_discarded()) return invalid_argument("the schema is not valid JSON");
+  return grammar::compile_json_schema(schema);
+}
+
+// The bytes of `text` that can be read, up to the first that cannot follow.
+size_t read_as_far_as_possible(grammar::Matcher& matcher, std::string_view text) {
+  size_t position = 0;
+  while (position < text.size()) {
+    const std::string_view rest = text.substr(position);
+    const size_t size = utf8_first_unit(rest).size;
+    if (matcher.accept(rest.substr(0, size))) {
+      position += size;
+      continue;
+    }
+    size_t possible = size - 1;  // of the character's bytes
+    while (possible > 0 && !grammar::Matcher(matcher).accept(rest.substr(0, possible))) --possible;
+    return position + possible;
+  }
+  return position;
 }
 
 }  // namespace
@@ -58,15 +106,10 @@ int tokenize_command(const std::vector<std::string>& arguments, std::istream& in
   if (!file.ok()) return fail(err, file.status().message());
   Result<std::unique_ptr<Tokenizer>> tokenizer = Tokenizer::from_gguf(**file);
   if (!tokenizer.ok()) return fail(err, tokenizer.status().message());
-  std::string text;
-  char buffer[1 << 16];
-  while (in.read(buffer, sizeof(buffer)) || in.gcount() > 0) {
-    text.append(buffer, static_cast<size_t>(in.gcount()));
-    if (text.size() > kTextBytesMax)
-      return fail(err, "the text is larger than " + std::to_string(kTextBytesMax) + " bytes");
-  }
+  const std::optional<std::string> text = read_text(in, err);
+  if (!text) return 1;
   const char* separator = "";
-  for (const TokenId token : (*tokenizer)->encode(text, options)) {
+  for (const TokenId token : (*tokenizer)->encode(*text, options)) {
     out << separator << token;
     separator = " ";
   }
@@ -102,6 +145,38 @@ int render_command(const std::vector<std::string>& arguments, std::ostream& out,
   if (!text.ok()) return fail(err, text.status().message());
   out << *text;
   out.flush();
+  return 0;
+}
+
+int grammar_command(const std::vector<std::string>& arguments, std::istream& in, std::ostream& out, std::ostream& err) {
+  CLI::App app(
+      "Says whether the text on standard input, exactly as it is, is one of a grammar's: exit code 0 when it is,\n"
+      "1 when it is not, 2 when the grammar cannot be used.",
+      "twostroke grammar");
+  std::string schema_path, gbnf_path, regex;
+  CLI::Option_group* grammars = app.add_option_group("grammar");
+  grammars->add_option("--schema", schema_path, "File with a JSON Schema");
+  grammars->add_option("--gbnf", gbnf_path, "File with a grammar in GBNF");
+  const CLI::Option* regex_option = grammars->add_option("--regex", regex, "Regular expression for the whole text");
+  grammars->require_option(1);
+  if (const auto code = parse(app, arguments, out, err)) return *code;
+
+  GrammarResult compiled = invalid_argument("");
+  if (regex_option->count() > 0) {
+    compiled = grammar::compile_regex_grammar(regex);
+  } else {
+    const Result<std::string> file = read_file(schema_path.empty() ? gbnf_path : schema_path, kGrammarBytesMax);
+    if (!file.ok()) return fail(err, file.status().message(), 2);
+    compiled = schema_path.empty() ? grammar::compile_gbnf(*file) : compile_schema(*file);
+  }
+  if (!compiled.ok()) return fail(err, compiled.status().message(), 2);
+  const std::optional<std::string> text = read_text(in, err);
+  if (!text) return 2;
+  grammar::Matcher matcher(*compiled);
+  const size_t read = read_as_far_as_possible(matcher, *text);
+  if (read < text->size()) return fail(err, "rejected: the byte at offset " + std::to_string(read) + " cannot follow");
+  if (!matcher.may_end())
+    return fail(err, "rejected: the text ends at byte " + std::to_string(read) + ", where it must go on");
   return 0;
 }
 

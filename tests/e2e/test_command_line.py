@@ -65,6 +65,8 @@ def test_the_printed_settings_are_a_settings_file(tmp_path, config_file):
         ([], "Usage"),
         (["tokenize"], "--model"),
         (["render", "--template", "/nowhere", "--context", "/nowhere"], "/nowhere"),
+        (["grammar"], "--gbnf"),
+        (["grammar", "--gbnf", "/nowhere"], "/nowhere"),
     ],
 )
 def test_wrong_arguments_end_with_a_message_that_names_them(arguments, word):
@@ -85,7 +87,7 @@ def test_an_unknown_key_of_the_file_is_fatal(tmp_path):
 
 
 def test_help_explains_every_command():
-    for command in ("serve", "tokenize", "render"):
+    for command in ("serve", "tokenize", "render", "grammar"):
         result = run(command, "--help")
         assert result.returncode == 0 and "--" in result.stdout
     assert "serve" in run("--help").stdout
@@ -128,3 +130,38 @@ def test_output_that_cannot_be_written_is_a_failure(arguments):
     with open("/dev/full", "w") as full:
         result = subprocess.run([BINARY, *arguments], stdout=full, stderr=subprocess.PIPE, text=True)
     assert result.returncode == 1 and "could not be written" in result.stderr
+
+
+def test_grammar_says_whether_a_text_is_one_of_the_grammar(tmp_path):
+    gbnf, schema = tmp_path / "g.gbnf", tmp_path / "s.json"
+    gbnf.write_text('root ::= "\xe4\xb8\xad"? "a"+ "\\n"?\n'.encode("latin-1").decode("utf-8"))
+    schema.write_text('{"type": "object", "properties": {"n": {"type": "integer", "maximum": 10}}, "required": ["n"]}')
+    assert run("grammar", "--gbnf", gbnf, text="aaa").returncode == 0
+    assert run("grammar", "--gbnf", gbnf, text="aaa\n").returncode == 0
+    rejected = run("grammar", "--gbnf", gbnf, text="aaa\n\n")
+    assert rejected.returncode == 1 and "offset 4 " in rejected.stderr
+    rejected = run("grammar", "--gbnf", gbnf, text="a\u4e2d")
+    assert rejected.returncode == 1 and "offset 1 " in rejected.stderr
+    rejected = run("grammar", "--gbnf", gbnf, text="\u4e2d")
+    assert rejected.returncode == 1 and "ends at byte 3" in rejected.stderr
+    assert run("grammar", "--schema", schema, text='{"n": 7}').returncode == 0
+    assert run("grammar", "--schema", schema, text='{"n": 11}').returncode == 1
+    assert run("grammar", "--schema", schema, text='{"n": 7}\n').returncode == 1
+    assert run("grammar", "--regex", "[0-9]{3}", text="123").returncode == 0
+    assert run("grammar", "--regex", "[0-9]{3}", text="12").returncode == 1
+
+
+def test_grammar_says_why_it_cannot_use_a_grammar(tmp_path):
+    path = tmp_path / "grammar"
+    for option, content, word in [
+        ("--gbnf", 'root ::= "a"\nb ::= c', "line 2"),
+        ("--gbnf", "root ::= " + "(" * 60000 + ")" * 60000, "nest"),
+        ("--schema", "{", "JSON"),
+        ("--schema", '{"type": "strange"}', "strange"),
+        ("--schema", "[" * 100000, "nested"),
+    ]:
+        path.write_text(content)
+        result = run("grammar", option, path, text="")
+        assert result.returncode == 2 and word in result.stderr, (content[:50], result)
+    result = run("grammar", "--regex", "(", text="")
+    assert result.returncode == 2 and result.stderr

@@ -19,16 +19,16 @@ bool is_name_char(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
 }
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_decimal(char c) { return c >= '0' && c <= '9'; }
 
 int hex_value(char c) {
-  if (is_digit(c)) return c - '0';
+  if (is_decimal(c)) return c - '0';
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
   if (c >= 'A' && c <= 'F') return c - 'A' + 10;
   return -1;
 }
 
-char32_t decode(std::string_view character) {
+char32_t code_point_of(std::string_view character) {
   const auto byte = [&](size_t i) { return static_cast<char32_t>(static_cast<unsigned char>(character[i])); };
   if (character.size() == 1) return byte(0);
   char32_t value = byte(0) & (0x7Fu >> character.size());
@@ -232,7 +232,7 @@ class GbnfParser {
       fail("a class has no ']' at its end");
       return 0;
     }
-    return peek() == '\\' ? parse_escape() : decode(take_character());
+    return peek() == '\\' ? parse_escape() : code_point_of(take_character());
   }
 
   // One character as it is written.
@@ -355,7 +355,7 @@ class GbnfParser {
     skip_space(false);
     if (ok() && take(",")) {
       skip_space(false);
-      max = is_digit(peek()) ? parse_number("a number of repetitions", kRepeatMax) : kUnbounded;
+      max = is_decimal(peek()) ? parse_number("a number of repetitions", kRepeatMax) : kUnbounded;
       skip_space(false);
     }
     if (ok() && !take("}")) fail("expected '}', found " + here());
@@ -364,9 +364,9 @@ class GbnfParser {
   }
 
   uint32_t parse_number(const std::string& what, uint32_t highest) {
-    if (!is_digit(peek())) fail("expected " + what + ", found " + here());
+    if (!is_decimal(peek())) fail("expected " + what + ", found " + here());
     uint64_t value = 0;
-    for (; is_digit(peek()); ++position_) value = std::min<uint64_t>(10 * value + (peek() - '0'), UINT32_MAX);
+    for (; is_decimal(peek()); ++position_) value = std::min<uint64_t>(10 * value + (peek() - '0'), UINT32_MAX);
     if (value > highest) fail(what + " is above " + std::to_string(highest));
     return static_cast<uint32_t>(value);
   }

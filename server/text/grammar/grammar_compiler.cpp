@@ -17,6 +17,7 @@ constexpr uint32_t kNoRule = UINT32_MAX;
 constexpr uint64_t kUnrolledSizeMax = 32;  // a repetition that comes out no larger is written out
 constexpr uint64_t kSharedSizeMin = 12;    // from here on a call is better than a copy
 constexpr uint64_t kInlinedSizeMax = 48;   // a rule without loops that is no larger is written out where it is called
+constexpr uint64_t kRoundSizeMax = 128;    // the same for what a repetition repeats, even where it has a rule
 constexpr int kInlinedLevels = 8;          // of rules that call only such rules
 
 class Compiler {
@@ -93,6 +94,37 @@ class Compiler {
     return std::max<uint64_t>(repeat.max == kUnbounded ? repeat.min : repeat.max, 1);
   }
 
+  // Whether an automaton has a loop; one of more than kRoundSizeMax states counts as having one.
+  bool has_loop(uint32_t automaton) {
+    loop_known_.resize(expressions_.automata.size());
+    std::optional<bool>& known = loop_known_[automaton];
+    if (known) return *known;
+    const Dfa& dfa = expressions_.automata[automaton];
+    if (dfa.state_count() > kRoundSizeMax) return *(known = true);
+    // States are taken away when nothing leads to them any more; those in a loop stay.
+    std::vector<uint32_t> sources(dfa.state_count(), 0), free;
+    for (const uint32_t target : dfa.next) {
+      if (target != Dfa::kDead) ++sources[target];
+    }
+    for (uint32_t state = 0; state < dfa.state_count(); ++state) {
+      if (sources[state] == 0) free.push_back(state);
+    }
+    size_t taken = 0;
+    for (; !free.empty(); ++taken) {
+      const uint32_t state = free.back();
+      free.pop_back();
+      for (uint32_t symbol = 0; symbol < dfa.class_count; ++symbol) {
+        const uint32_t target = dfa.next[size_t{state} * dfa.class_count + symbol];
+        if (target != Dfa::kDead && --sources[target] == 0) free.push_back(target);
+      }
+    }
+    return *(known = taken < dfa.state_count());
+  }
+
+  // A part of a repetition that is written out even if it has a rule of its own: the parser then runs in a loop, where
+  // calls would make each round another state.
+  bool is_written_out(ExprId part) const { return !loops_[part] && !calls_[part] && size_[part] <= kRoundSizeMax; }
+
   // Rules that are small, end soon and call only rules of this kind need not be rules: found level by level.
   void choose_all() {
     inlined_.assign(expressions_.rules.size(), false);
@@ -137,6 +169,7 @@ class Compiler {
         case ExprKind::kAutomaton:
           size = expressions_.automata[expression.begin].state_count();
           own = size > 4;
+          loop = has_loop(expression.begin);
           break;
         case ExprKind::kSequence:
         case ExprKind::kChoice:
@@ -197,10 +230,12 @@ class Compiler {
   RuleDfa rule_dfa(const Body& body) {
     nfa_ = RuleNfa();
     const uint32_t start = nfa_.add_node(), final = nfa_.add_node();
-    if (body.kind == BodyKind::kRound)
-      tasks_.push_back({expressions_.children[expressions_.all[body.expr].begin], start, final, false});
-    else
+    if (body.kind == BodyKind::kRound) {
+      const ExprId part = expressions_.children[expressions_.all[body.expr].begin];
+      tasks_.push_back({part, start, final, is_written_out(part)});
+    } else {
       tasks_.push_back({body.expr, start, final, body.kind == BodyKind::kWhole});
+    }
     while (!tasks_.empty() && work_ > 0) {
       const Task task = tasks_.back();
       tasks_.pop_back();
@@ -315,17 +350,18 @@ class Compiler {
 
   void add_repeat(const Expression& expression, uint32_t from, uint32_t to) {
     const ExprId part = expressions_.children[expression.begin];
+    const bool written_out = expression.max == kUnbounded && is_written_out(part);
     uint32_t node = from;
     const auto add_round = [&](bool last) {
       const uint32_t next = last ? to : nfa_.add_node();
-      tasks_.push_back({part, node, next, false});
+      tasks_.push_back({part, node, next, written_out});
       node = next;
     };
     for (uint32_t i = 0; i < expression.min; ++i) add_round(i + 1 == expression.max);
     if (expression.max == kUnbounded) {
       const uint32_t loop = nfa_.add_node();
       nfa_.add_empty(node, loop);
-      tasks_.push_back({part, loop, loop, false});
+      tasks_.push_back({part, loop, loop, written_out});
       nfa_.add_empty(loop, to);
       return;
     }
@@ -376,11 +412,12 @@ class Compiler {
   const Expressions& expressions_;
   const GrammarLimits& limits_;
   uint64_t work_;
-  std::vector<uint32_t> uses_;       // by expression, from what the root needs
-  std::vector<uint64_t> size_;       // by expression: nodes when written out where it is used
-  std::vector<bool> own_rule_;       // by expression
-  std::vector<bool> loops_, calls_;  // by expression: it has a loop, it calls a rule, both when written out
-  std::vector<bool> inlined_;        // by rule that has a name
+  std::vector<uint32_t> uses_;                   // by expression, from what the root needs
+  std::vector<uint64_t> size_;                   // by expression: nodes when written out where it is used
+  std::vector<bool> own_rule_;                   // by expression
+  std::vector<bool> loops_, calls_;              // by expression: it has a loop, it calls a rule, both when written out
+  std::vector<std::optional<bool>> loop_known_;  // by automaton
+  std::vector<bool> inlined_;                    // by rule that has a name
   std::vector<uint64_t> inlined_size_;
   std::vector<uint32_t> rule_of_expr_, rule_of_definition_;
   std::vector<Body> bodies_;  // by rule

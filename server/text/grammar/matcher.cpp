@@ -18,7 +18,7 @@ void add_words(std::span<const uint32_t> words, std::span<uint32_t> mask) {
   for (size_t i = 0; i < words.size(); ++i) mask[i] |= words[i];
 }
 
-void set_bit(std::span<uint32_t> mask, TokenId token) {
+void allow(std::span<uint32_t> mask, TokenId token) {
   const auto bit = static_cast<uint32_t>(token);
   if (bit / 32 < mask.size()) mask[bit / 32] |= uint32_t{1} << (bit % 32);
 }
@@ -91,7 +91,7 @@ struct Matcher::Impl {
       done.push_back(key);
       if (part.takes_plain) add_words(forest.plain_masks[forest.plain_index[plain]], mask);
       add_words(part.words, mask);
-      for (const TokenId token : part.tokens) set_bit(mask, token);
+      for (const TokenId token : part.tokens) allow(mask, token);
     }
     if (item.set >= Chart::kHole || (part.exits.empty() && !part.takes_plain)) return;
     const uint32_t outside = chart.exit_set(item.set, item.rule);
@@ -135,7 +135,7 @@ struct Matcher::Impl {
     for (const Item& item : chart.items(set)) {
       for (const TokenEdge& edge : grammar->tokens(item.position)) {
         if (!edge.except) {
-          set_bit(mask, edge.token);
+          allow(mask, edge.token);
           continue;
         }
         const auto token = static_cast<size_t>(edge.token);
@@ -214,7 +214,7 @@ void Matcher::fill_mask(const TokenTrie& tokens, std::span<uint32_t> mask, Place
     }
   }
   impl.chart.allow_work(UINT64_MAX);
-  for (const TokenId token : forest.without_bytes) set_bit(mask, token);
+  for (const TokenId token : forest.without_bytes) allow(mask, token);
   if (impl.grammar->has_token_edges()) impl.mask_named_tokens(forest, mask);
 }
 

@@ -7,17 +7,17 @@
 namespace twostroke::grammar {
 namespace {
 
-using Nodes = std::vector<uint32_t>;
+using NfaNodes = std::vector<uint32_t>;
 
-struct NodesHash {
-  size_t operator()(const Nodes& nodes) const {
+struct NfaNodesHash {
+  size_t operator()(const NfaNodes& nodes) const {
     uint64_t hash = nodes.size();
     for (const uint32_t node : nodes) hash = (hash ^ node) * 0x9E3779B97F4A7C15u, hash ^= hash >> 32;
     return static_cast<size_t>(hash);
   }
 };
 
-void sort_unique(Nodes& nodes) {
+void sort_unique(NfaNodes& nodes) {
   std::sort(nodes.begin(), nodes.end());
   nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
 }
@@ -44,9 +44,9 @@ class Determiniser {
   }
 
   // Every node that can be reached without a symbol and has something to say: an edge with one, or the end.
-  Nodes closure(const Nodes& kernel) {
+  NfaNodes closure(const NfaNodes& kernel) {
     ++stamp_;
-    Nodes stack = kernel, result;
+    NfaNodes stack = kernel, result;
     for (const uint32_t node : kernel) seen_[node] = stamp_;
     while (!stack.empty() && spend(1)) {
       const uint32_t node = stack.back();
@@ -68,11 +68,11 @@ class Determiniser {
     return result;
   }
 
-  uint32_t state_of(Nodes kernel) {
+  uint32_t state_of(NfaNodes kernel) {
     sort_unique(kernel);
     spend(kernel.size());
     if (const auto found = by_kernel_.find(kernel); found != by_kernel_.end()) return found->second;
-    Nodes nodes = closure(kernel);
+    NfaNodes nodes = closure(kernel);
     const auto [entry, is_new] = by_nodes_.emplace(std::move(nodes), static_cast<uint32_t>(dfa_.states.size()));
     if (is_new) {
       dfa_.states.emplace_back();
@@ -89,7 +89,7 @@ class Determiniser {
       uint32_t begin, end, target;  // [begin, end)
     };
     std::vector<Interval> intervals;
-    std::map<std::pair<RuleNfa::Kind, uint32_t>, Nodes> symbols;
+    std::map<std::pair<RuleNfa::Kind, uint32_t>, NfaNodes> symbols;
     for (const uint32_t node : *nodes_of_[state]) {
       for (uint32_t e = nfa_.first_edge(node); e != RuleNfa::kNone; e = nfa_.edge(e).next) {
         const RuleNfa::Edge& edge = nfa_.edge(e);
@@ -112,7 +112,7 @@ class Determiniser {
       for (; next < intervals.size() && intervals[next].begin == borders[i]; ++next) open.push_back(intervals[next]);
       spend(open.size());
       if (open.empty()) continue;
-      Nodes targets;
+      NfaNodes targets;
       for (const Interval& interval : open) targets.push_back(interval.target);
       const uint32_t target = state_of(std::move(targets));
       add_bytes(dfa_.states[state].bytes, static_cast<uint8_t>(borders[i]), static_cast<uint8_t>(borders[i + 1] - 1),
@@ -142,7 +142,7 @@ class Determiniser {
   RuleDfa without_empty_edges(uint32_t start) {
     RuleDfa result;
     std::unordered_map<uint32_t, uint32_t> states;
-    Nodes queue;
+    NfaNodes queue;
     const auto state_for = [&](uint32_t node) {
       const auto [entry, is_new] = states.emplace(node, static_cast<uint32_t>(queue.size()));
       if (is_new) queue.push_back(node);
@@ -175,9 +175,9 @@ class Determiniser {
   std::vector<uint32_t> seen_;  // by node: the stamp of the closure that saw it
   uint32_t stamp_ = 0;
   RuleDfa dfa_;
-  std::unordered_map<Nodes, uint32_t, NodesHash> by_kernel_;  // targets, before the closure
-  std::unordered_map<Nodes, uint32_t, NodesHash> by_nodes_;
-  std::vector<const Nodes*> nodes_of_;
+  std::unordered_map<NfaNodes, uint32_t, NfaNodesHash> by_kernel_;  // targets, before the closure
+  std::unordered_map<NfaNodes, uint32_t, NfaNodesHash> by_nodes_;
+  std::vector<const NfaNodes*> nodes_of_;
 };
 
 }  // namespace

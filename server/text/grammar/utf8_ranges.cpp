@@ -5,7 +5,7 @@
 namespace twostroke::grammar {
 namespace {
 
-using Range = std::pair<char32_t, char32_t>;
+using CodePoints = std::pair<char32_t, char32_t>;
 
 constexpr char32_t kHighest = 0x10FFFF;
 constexpr char32_t kSurrogatesFirst = 0xD800, kSurrogatesLast = 0xDFFF;
@@ -23,18 +23,18 @@ uint32_t encode(char32_t code_point, std::array<uint8_t, 4>& bytes) {
 }
 
 // Cuts [first, last], whose encodings have one length, until each piece is a product of byte ranges.
-void cut(Range range, uint32_t size, std::vector<Utf8Sequence>& out) {
+void cut_range(CodePoints range, uint32_t size, std::vector<Utf8Sequence>& out) {
   for (uint32_t i = 1; i < size; ++i) {
     const char32_t low = (char32_t{1} << (6 * i)) - 1;  // the bits of the last i bytes
     if ((range.first & ~low) == (range.second & ~low)) continue;
     if ((range.first & low) != 0) {
-      cut({range.first, range.first | low}, size, out);
-      cut({(range.first | low) + 1, range.second}, size, out);
+      cut_range({range.first, range.first | low}, size, out);
+      cut_range({(range.first | low) + 1, range.second}, size, out);
       return;
     }
     if ((range.second & low) != low) {
-      cut({range.first, (range.second & ~low) - 1}, size, out);
-      cut({range.second & ~low, range.second}, size, out);
+      cut_range({range.first, (range.second & ~low) - 1}, size, out);
+      cut_range({range.second & ~low, range.second}, size, out);
       return;
     }
   }
@@ -46,32 +46,32 @@ void cut(Range range, uint32_t size, std::vector<Utf8Sequence>& out) {
 
 }  // namespace
 
-std::vector<Range> normal_ranges(std::span<const Range> ranges, bool negated) {
-  std::vector<Range> sorted;
-  for (const Range& range : ranges) {
+std::vector<CodePoints> normal_ranges(std::span<const CodePoints> ranges, bool negated) {
+  std::vector<CodePoints> sorted;
+  for (const CodePoints& range : ranges) {
     if (range.first <= range.second && range.first <= kHighest)
       sorted.push_back({range.first, std::min(range.second, kHighest)});
   }
   std::sort(sorted.begin(), sorted.end());
-  std::vector<Range> joined;
-  for (const Range& range : sorted) {
+  std::vector<CodePoints> joined;
+  for (const CodePoints& range : sorted) {
     if (!joined.empty() && range.first <= joined.back().second + 1)
       joined.back().second = std::max(joined.back().second, range.second);
     else
       joined.push_back(range);
   }
   if (negated) {
-    std::vector<Range> others;
+    std::vector<CodePoints> others;
     char32_t next = 0;
-    for (const Range& range : joined) {
+    for (const CodePoints& range : joined) {
       if (range.first > next) others.push_back({next, range.first - 1});
       next = range.second + 1;
     }
     if (next <= kHighest) others.push_back({next, kHighest});
     joined = std::move(others);
   }
-  std::vector<Range> result;
-  for (const Range& range : joined) {
+  std::vector<CodePoints> result;
+  for (const CodePoints& range : joined) {
     if (range.first < kSurrogatesFirst)
       result.push_back({range.first, std::min(range.second, char32_t{kSurrogatesFirst - 1})});
     if (range.second > kSurrogatesLast)
@@ -80,13 +80,14 @@ std::vector<Range> normal_ranges(std::span<const Range> ranges, bool negated) {
   return result;
 }
 
-std::vector<Utf8Sequence> utf8_sequences(std::span<const Range> normal) {
-  constexpr std::array<Range, 4> kLengths = {Range{0, 0x7F}, {0x80, 0x7FF}, {0x800, 0xFFFF}, {0x10000, kHighest}};
+std::vector<Utf8Sequence> utf8_sequences(std::span<const CodePoints> normal) {
+  constexpr std::array<CodePoints, 4> kLengths = {
+      CodePoints{0, 0x7F}, {0x80, 0x7FF}, {0x800, 0xFFFF}, {0x10000, kHighest}};
   std::vector<Utf8Sequence> sequences;
-  for (const Range& range : normal) {
+  for (const CodePoints& range : normal) {
     for (uint32_t i = 0; i < kLengths.size(); ++i) {
-      const Range part = {std::max(range.first, kLengths[i].first), std::min(range.second, kLengths[i].second)};
-      if (part.first <= part.second) cut(part, i + 1, sequences);
+      const CodePoints part = {std::max(range.first, kLengths[i].first), std::min(range.second, kLengths[i].second)};
+      if (part.first <= part.second) cut_range(part, i + 1, sequences);
     }
   }
   return sequences;

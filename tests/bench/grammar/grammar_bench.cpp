@@ -10,11 +10,13 @@
 #include <cstdio>
 #include <cstring>
 #include <ctime>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "kernels/check.h"
 #include "server/text/grammar/gbnf.h"
+#include "server/text/grammar/json_schema.h"
 #include "server/text/grammar/matcher.h"
 #include "tests/bench/grammar/grammar_cases.h"
 #include "tests/bench/grammar/vocabulary.h"
@@ -78,7 +80,8 @@ void run() {
   std::printf("tree of %zu tokens: %.1f ms\n", vocabulary.pieces.size(), (microseconds_now() - begin) / 1000);
   for (const GrammarCase& test : grammar_cases()) {
     const double compile_begin = microseconds_now();
-    const auto grammar = grammar::compile_gbnf(test.gbnf);
+    const auto grammar = test.schema.empty() ? grammar::compile_gbnf(test.gbnf)
+                                             : grammar::compile_json_schema(nlohmann::ordered_json::parse(test.schema));
     CHECK(grammar.ok(), grammar.status().message());
     std::printf("%s: compiled in %.2f ms\n", test.name.c_str(), (microseconds_now() - compile_begin) / 1000);
     report("first", read_texts(test, *grammar, trie, vocabulary));

@@ -8,6 +8,7 @@ namespace twostroke {
 
 struct GrammarCase {
   std::string name;
+  std::string schema;  // one of the two is empty
   std::string gbnf;
   std::vector<std::string> texts;
 };
