@@ -1,6 +1,7 @@
 #include "config/config.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cctype>
 #include <cstdlib>
 #include <iostream>
@@ -17,6 +18,11 @@ std::string environment_name(const std::string& flag) {
   std::string name = "TWOSTROKE_";
   for (const char c : flag) name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   return name;
+}
+
+// A list: each flag adds one item, and commas separate items.
+void repeatable(CLI::Option* option) {
+  option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->allow_extra_args(false)->delimiter(',');
 }
 
 // Declares every setting once: flag, help text, bounds. The bounds are the named limits of the whole program.
@@ -64,6 +70,12 @@ void declare(CLI::App& app, ServeConfig& c) {
   auto* serving = group("Serving");
   serving->add_option("--host", c.host, "Address to listen on");
   serving->add_option("--port", c.port, "Port to listen on; 0: a free one")->check(Range(0u, 65535u));
+  repeatable(
+      serving->add_option("--api-key", c.api_keys, "Key that requests need, may be given several times; none: open"));
+  serving->add_option("--api-key-file", c.api_key_file,
+                      "File of such keys, one on each line; '#' begins a comment line");
+  repeatable(serving->add_option("--allowed-origin", c.allowed_origins,
+                                 "Web origin that may read answers (CORS), may be given several times; '*': all"));
   serving->add_option("--io-threads", c.io_threads, "Threads for sockets")->check(Range(1u, 64u));
   serving->add_option("--text-threads", c.text_threads, "Threads for templates and tokenizing")->check(Range(1u, 64u));
   serving->add_option("--max-connections", c.max_connections, "Open connections")->check(Range(1u, 1u << 20));
@@ -122,17 +134,54 @@ class ConfigFormat final : public CLI::ConfigTOML {
   }
 };
 
-// The environment as flags that stand before the command line's own, so that the last one wins. (CLI11 would let the
-// file win over the environment.)
-std::vector<std::string> environment_arguments(const CLI::App& app) {
+bool gives(const std::vector<std::string>& arguments, const std::string& flag) {
+  return std::any_of(arguments.begin(), arguments.end(), [&](const std::string& argument) {
+    return argument == "--" + flag || argument.starts_with("--" + flag + "=");
+  });
+}
+
+// The environment as flags that stand before the command line's own, so that the last one wins; a list that the command
+// line gives leaves no room for the environment's. (CLI11 would let the file win over the environment.)
+std::vector<std::string> environment_arguments(const CLI::App& app, const std::vector<std::string>& command_line) {
   std::vector<std::string> arguments;
   for (const CLI::Option* option : app.get_options([](const CLI::Option* o) { return o->get_configurable(); })) {
     const std::string flag = option->get_single_name();
     const char* value = std::getenv(environment_name(flag).c_str());
     if (value == nullptr || is_kubernetes_link(flag, value)) continue;
+    if (option->get_multi_option_policy() == CLI::MultiOptionPolicy::TakeAll && gives(command_line, flag)) continue;
     arguments.push_back("--" + flag + "=" + value);
   }
   return arguments;
+}
+
+// "scheme://host" or "scheme://host:port", as a browser writes it: no path, no trailing slash.
+bool is_origin(const std::string& origin) {
+  const size_t scheme_end = origin.find("://");
+  if (scheme_end == 0 || scheme_end == std::string::npos) return false;
+  const std::string host = origin.substr(scheme_end + 3);
+  return !host.empty() &&
+         std::all_of(origin.begin(), origin.end(), [](unsigned char c) { return c > ' ' && c < 0x7f; }) &&
+         host.find_first_of("/?#@*") == std::string::npos;
+}
+
+Status validate_access(const ServeConfig& c) {
+  if (c.api_keys.size() > kApiKeysMax) {
+    return invalid_argument("--api-key: at most " + std::to_string(kApiKeysMax) + " keys");
+  }
+  for (const std::string& key : c.api_keys) {
+    if (const Status status = check_api_key(key); !status.ok())
+      return invalid_argument("--api-key: " + status.message());
+  }
+  if (c.allowed_origins.size() > kAllowedOriginsMax) {
+    return invalid_argument("--allowed-origin: at most " + std::to_string(kAllowedOriginsMax) + " origins");
+  }
+  for (const std::string& origin : c.allowed_origins) {
+    if (origin != "*" && !is_origin(origin)) {
+      return invalid_argument("--allowed-origin '" + origin + "' is no origin: write it as browsers do, for example " +
+                              "https://example.org or http://localhost:3000, without a path; or '*' for all");
+    }
+  }
+  return {};
 }
 
 Status validate(const ServeConfig& c) {
@@ -146,10 +195,30 @@ Status validate(const ServeConfig& c) {
     return invalid_argument("--backend '" + c.backend + "' is neither cpu, sim nor a path: write ./" + c.backend +
                             " for a plug-in in this folder");
   }
-  return {};
+  return validate_access(c);
+}
+
+// The settings without the secrets among them.
+std::string printed(const CLI::App& app) {
+  std::istringstream lines(app.config_to_str(true, true));
+  std::string text;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("api-key=")) text += line + "\n";
+  }
+  return text;
 }
 
 }  // namespace
+
+Status check_api_key(const std::string& key) {
+  const bool printable =
+      std::all_of(key.begin(), key.end(), [](unsigned char c) { return c > ' ' && c < 0x7f && c != ','; });
+  if (key.empty() || key.size() > kApiKeyBytesMax || !printable) {
+    return invalid_argument("a key has 1 to " + std::to_string(kApiKeyBytesMax) +
+                            " printable ASCII characters, without spaces and commas");
+  }
+  return {};
+}
 
 ServeCommand parse_serve_command(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) {
   ServeCommand command;
@@ -173,7 +242,7 @@ ServeCommand parse_serve_command(const std::vector<std::string>& arguments, std:
   // As a flag, so that a file that is not there is an error.
   if (const char* file = std::getenv("TWOSTROKE_CONFIG")) all.push_back(std::string("--config=") + file);
   for (const CLI::App* group : app.get_subcommands([](const CLI::App*) { return true; })) {
-    const auto found = environment_arguments(*group);
+    const auto found = environment_arguments(*group, arguments);
     all.insert(all.end(), found.begin(), found.end());
   }
   all.insert(all.end(), arguments.begin(), arguments.end());
@@ -195,7 +264,7 @@ ServeCommand parse_serve_command(const std::vector<std::string>& arguments, std:
     return command;
   }
   if (print_config) {
-    out << app.config_to_str(true, true);
+    out << printed(app);
     return command;
   }
   if (const Status status = validate(config); !status.ok()) {

@@ -6,6 +6,9 @@
 // ("tcp://...") is passed over too.
 // --print-config prints all settings in force, in the file's own format (TOML), and ends.
 //
+// A setting that may be given several times is one list: the first of these places that has any gives all of it. The
+// environment separates items by commas, the file writes ["a", "b"]. --print-config leaves API keys out.
+//
 // These are plain numbers and strings: the layers below have settings types of their own, which main fills from this
 // one.
 #pragma once
@@ -18,6 +21,14 @@
 #include "kernels/status.h"
 
 namespace twostroke {
+
+constexpr size_t kApiKeysMax = 1024;
+constexpr size_t kApiKeyBytesMax = 512;
+constexpr size_t kAllowedOriginsMax = 64;
+
+// Whether an API key can be sent in a header: 1 to kApiKeyBytesMax printable ASCII characters without spaces and
+// commas. The message does not repeat it.
+Status check_api_key(const std::string& key);
 
 struct ServeConfig {
   // Model and backend.
@@ -46,6 +57,9 @@ struct ServeConfig {
   // Serving.
   std::string host = "127.0.0.1";
   uint16_t port = 8000;
+  std::vector<std::string> api_keys;         // with --api-key-file's: a request needs one of them; none: open to all
+  std::string api_key_file;                  // a key on each line; "": no file
+  std::vector<std::string> allowed_origins;  // web pages that may read answers (CORS): origins, or "*" for all
   uint32_t io_threads = 1;
   uint32_t text_threads = 1;  // templates and tokenizing, apart from the I/O threads
   uint32_t max_connections = 4096;

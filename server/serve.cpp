@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "server/api_keys.h"
 #include "server/backends.h"
 #include "server/drain.h"
 #include "server/http/server.h"
@@ -92,6 +93,8 @@ int serve(const ServeConfig& config) {
   start_logging(config.log_level, config.log_format);
   const std::string name = model_name(config);
   spdlog::info("twostroke {} loads {}", kVersion, log_text(config.model));
+  const Result<std::vector<std::string>> api_keys = load_api_keys(config);
+  if (!api_keys.ok()) return fail(api_keys.status());
   Result<ModelText> text = load_model_text(config.model, config.chat_template);
   if (!text.ok()) return fail(text.status());
 
@@ -110,11 +113,13 @@ int serve(const ServeConfig& config) {
     metrics.set_connections(server_pointer->connections());
     metrics.set_ready(health.readiness().ok());
   });
-  http::HttpServer server(io, http_limits(config), std::move(router), [&metrics](const http::AccessRecord& record) {
+  const auto on_access = [&metrics](const http::AccessRecord& record) {
     metrics.observe_http(record.method, record.route, record.status, record.seconds);
     spdlog::debug("{} {} {} {:.3f}s {} id={}", record.method, record.route, record.status, record.seconds,
                   record.remote, log_text(record.request_id));
-  });
+  };
+  http::HttpServer server(io, http_limits(config), std::move(router), on_access,
+                          http::AccessPolicy(*api_keys, config.allowed_origins));
   server_pointer = &server;
   // The port is taken before the model is loaded: a wrong address shows at once, and probes see "loading".
   if (const Status status = server.listen(config.host, config.port); !status.ok()) return fail(status);

@@ -49,7 +49,14 @@ HttpResponse no_route_response(const HttpRequest& request, const std::string& al
   }
   HttpResponse response = error_response(405, "There is no " + name + " here; the path takes " + allow + ".",
                                          kInvalidRequestError, {}, "method_not_allowed");
-  response.headers.emplace_back("Allow", allow);
+  response.headers.emplace_back("Allow", allow + ", OPTIONS");
+  return response;
+}
+
+// What a path takes, and for browsers whether they may ask.
+HttpResponse options_response(const AccessPolicy& access, const HttpRequest& request, const std::string& allow) {
+  HttpResponse response{.status = 204};
+  response.headers = access.preflight_headers(request, allow + ", OPTIONS");
   return response;
 }
 
@@ -116,7 +123,7 @@ asio::awaitable<void> Connection::run(Admission admission) {
     co_await serve();
   } else {
     HttpResponse response = too_many_connections_response(state_->limits.connections_max);
-    co_await refuse(std::move(response));
+    co_await refuse(std::move(response), nullptr);
   }
 }
 
@@ -129,9 +136,15 @@ asio::awaitable<void> Connection::serve() {
     RequestParser parser(state_->limits);
     const ReadOutcome outcome = co_await read_request(parser);
     if (outcome == ReadOutcome::kClosed) co_return;
+    if (outcome == ReadOutcome::kNotAdmitted) {
+      HttpRequest head = parser.head();
+      co_await answer(std::move(head), /*keep_alive=*/false, parser.http_1_0());
+      co_await transport_->linger(kLinger);
+      co_return;
+    }
     if (outcome != ReadOutcome::kComplete) {
       HttpResponse response = outcome == ReadOutcome::kRejected ? parser.rejection() : timeout_response();
-      co_await refuse(std::move(response));
+      co_await refuse(std::move(response), &parser);
       co_return;
     }
     HttpRequest request = parser.take();
@@ -174,6 +187,7 @@ asio::awaitable<Connection::ReadOutcome> Connection::read_request(RequestParser&
     if (parser.stage() == RequestParser::Stage::kBody && !in_body) {
       in_body = true;
       deadline = Clock::now() + limits.body_timeout;
+      if (!admits(parser.head())) co_return ReadOutcome::kNotAdmitted;
       if (parser.expects_continue() && transport_->unread().empty()) {
         const Transport::Parts parts = {"HTTP/1.1 100 Continue\r\n\r\n", {}, {}};
         const bool sent = co_await transport_->send(parts);
@@ -190,6 +204,14 @@ asio::awaitable<Connection::ReadOutcome> Connection::read_request(RequestParser&
   }
 }
 
+// Whether the request may go on, as far as keys are concerned; asked before a body is read for somebody without one.
+bool Connection::admits(const HttpRequest& request) const {
+  const AccessPolicy& access = state_->access;
+  if (!access.needs_key() || request.method == "OPTIONS") return true;
+  if (state_->router.match(request.method, request.path).access == RouteAccess::kOpen) return true;
+  return access.tenant(request).has_value();
+}
+
 // True: the connection goes on to the next request.
 asio::awaitable<bool> Connection::answer(HttpRequest request, bool keep_alive, bool http_1_0) {
   transport_->set_unread_bytes_max(state_->limits.pipelined_bytes_max);
@@ -198,6 +220,9 @@ asio::awaitable<bool> Connection::answer(HttpRequest request, bool keep_alive, b
   request.id = usable_request_id(client_id) ? std::string(client_id) : state_->request_ids.next();
   Router::Match match = state_->router.match(request.method, request.path);
   request.path_args = std::move(match.path_args);
+  const AccessPolicy& access = state_->access;
+  const bool admitted = admits(request);
+  request.tenant = access.tenant(request).value_or(0);
 
   AccessRecord record;
   record.method = request.method;
@@ -207,9 +232,17 @@ asio::awaitable<bool> Connection::answer(HttpRequest request, bool keep_alive, b
   bool goes_on = false;
   {
     const ExchangeCount count(state_->exchanges);
-    ConnectionExchange exchange(transport_, std::move(request),
-                                {keep_alive, http_1_0, [this] { return state_->connections.draining(); }});
-    if (match.handler == nullptr) {
+    Headers headers = access.headers(request.header("Origin"));
+    ConnectionExchange exchange(transport_, std::move(request), {keep_alive, http_1_0, std::move(headers), [this] {
+                                                                   return state_->connections.draining();
+                                                                 }});
+    if (!admitted) {
+      HttpResponse response = missing_key_response();
+      co_await exchange.respond(std::move(response));
+    } else if (match.handler == nullptr && exchange.request().method == "OPTIONS" && !match.allow.empty()) {
+      HttpResponse response = options_response(access, exchange.request(), match.allow);
+      co_await exchange.respond(std::move(response));
+    } else if (match.handler == nullptr) {
       HttpResponse response = no_route_response(exchange.request(), match.allow);
       co_await exchange.respond(std::move(response));
     } else {
@@ -231,8 +264,8 @@ asio::awaitable<bool> Connection::answer(HttpRequest request, bool keep_alive, b
   co_return goes_on;
 }
 
-// Answers what is not a request that a handler could get, and ends the connection.
-asio::awaitable<void> Connection::refuse(HttpResponse response) {
+// Answers what is not a request that a handler could get, and ends the connection. `parser` has what was read of it.
+asio::awaitable<void> Connection::refuse(HttpResponse response, const RequestParser* parser) {
   AccessRecord record;
   record.remote = remote_;
   record.request_id = state_->request_ids.next();
@@ -240,6 +273,8 @@ asio::awaitable<void> Connection::refuse(HttpResponse response) {
   options.keep_alive = false;
   options.request_id = record.request_id;
   options.now = std::chrono::system_clock::now();
+  const Headers headers = state_->access.headers(parser == nullptr ? "" : parser->head().header("Origin"));
+  options.headers = &headers;
   const std::string head = response_head(response, options);
   const Transport::Parts parts = {head, response.body, {}};
   const bool sent = co_await transport_->send(parts);

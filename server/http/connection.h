@@ -35,14 +35,15 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void stop();   // ends now
 
  private:
-  enum class ReadOutcome { kComplete, kRejected, kTimedOut, kClosed };
+  enum class ReadOutcome { kComplete, kRejected, kTimedOut, kClosed, kNotAdmitted };
 
   boost::asio::awaitable<void> run(Admission admission);
   boost::asio::awaitable<void> serve();
   boost::asio::awaitable<bool> wait_for_request();
   boost::asio::awaitable<ReadOutcome> read_request(RequestParser& parser);
   boost::asio::awaitable<bool> answer(HttpRequest request, bool keep_alive, bool http_1_0);
-  boost::asio::awaitable<void> refuse(HttpResponse response);
+  boost::asio::awaitable<void> refuse(HttpResponse response, const RequestParser* parser);
+  bool admits(const HttpRequest& request) const;
   void parse_unread(RequestParser& parser);
 
   const std::shared_ptr<ServerState> state_;

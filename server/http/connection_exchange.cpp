@@ -31,6 +31,7 @@ std::string ConnectionExchange::make_head(const HttpResponse& response, Framing 
   options.keep_alive = options_.keep_alive;
   options.http_1_0 = options_.http_1_0;
   options.request_id = request_.id;
+  options.headers = &options_.headers;
   options.now = std::chrono::system_clock::now();
   return response_head(response, options);
 }

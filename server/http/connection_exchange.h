@@ -14,6 +14,7 @@ class ConnectionExchange final : public Exchange {
   struct Options {
     bool keep_alive = true;
     bool http_1_0 = false;
+    Headers headers;                 // of every answer, beside its own
     std::function<bool()> draining;  // asked when the head is made: the answer then says that the connection closes
   };
 

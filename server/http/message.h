@@ -2,6 +2,7 @@
 // it.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -21,6 +22,7 @@ struct HttpRequest {
   std::string
       id;  // the client's X-Request-Id when it is short and printable, else a generated one; echoed in the answer
   std::vector<std::string> path_args;  // what the route's {placeholders} matched
+  uint64_t tenant = 0;                 // whose API key it came with, as AccessPolicy::tenant() says; 0 without keys
 
   // The first header of that name (any case), or "".
   std::string_view header(std::string_view name) const;

@@ -43,6 +43,9 @@ class RequestParser {
   bool keep_alive() const { return keep_alive_; }
   bool http_1_0() const { return http_1_0_; }
 
+  // What has been read, all but the body, from stage kBody on; empty before.
+  const HttpRequest& head() const { return request_; }
+
   // In stage kComplete, once. `remote`, `id` and `path_args` are left for the caller.
   HttpRequest take();
 

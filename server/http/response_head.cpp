@@ -91,9 +91,12 @@ std::string response_head(const HttpResponse& response, const HeadOptions& optio
   append_header(out, "X-Request-Id", options.request_id);
   append_framing(out, response, options.framing);
   append_event_stream_headers(out, response);
-  for (const auto& [name, value] : response.headers) {
-    CHECK(!set_by_server(name), "the server sets that header itself");
-    append_header(out, name, value);
+  for (const Headers* headers : {&response.headers, options.headers}) {
+    if (headers == nullptr) continue;
+    for (const auto& [name, value] : *headers) {
+      CHECK(!set_by_server(name), "the server sets that header itself");
+      append_header(out, name, value);
+    }
   }
   if (!options.keep_alive) {
     append_header(out, "Connection", "close");

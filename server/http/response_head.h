@@ -20,6 +20,7 @@ struct HeadOptions {
   bool keep_alive = true;
   bool http_1_0 = false;  // such a client must be told when the connection stays open
   std::string_view request_id;
+  const Headers* headers = nullptr;  // beside the answer's own
   std::chrono::system_clock::time_point now;
 };
 

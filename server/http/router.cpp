@@ -37,12 +37,18 @@ bool matches(std::string_view pattern, std::string_view path, std::vector<std::s
 
 }  // namespace
 
-void Router::add(std::string method, std::string pattern, Handler handler) {
+void Router::add(std::string method, std::string pattern, Handler handler, RouteAccess access) {
   CHECK(pattern.starts_with('/'), "a route's pattern starts with '/'");
   CHECK(pattern.find("...}") == std::string::npos || pattern.find("...}") + 4 == pattern.size(),
         "{name...} is the last segment of a pattern");
   CHECK(handler != nullptr, "a route has a handler");
-  routes_.push_back({std::move(method), std::move(pattern), std::move(handler)});
+  routes_.push_back({std::move(method), std::move(pattern), std::move(handler), access});
+}
+
+std::vector<std::string> Router::names() const {
+  std::vector<std::string> names;
+  for (const Route& route : routes_) names.push_back(route.method + " " + route.pattern);
+  return names;
 }
 
 Router::Match Router::match(std::string_view method, std::string_view path) const {
@@ -56,6 +62,7 @@ Router::Match Router::match(std::string_view method, std::string_view path) cons
     if (route.method == method || (route.method == "GET" && method == "HEAD")) {
       match.handler = &route.handler;
       match.pattern = route.pattern;
+      match.access = route.access;
       return match;
     }
     allow(route.method);

@@ -14,9 +14,9 @@ struct HttpServer::Impl {
 };
 
 HttpServer::HttpServer(boost::asio::io_context& io, const HttpLimits& limits, Router router,
-                       std::function<void(const AccessRecord&)> on_access)
+                       std::function<void(const AccessRecord&)> on_access, AccessPolicy access)
     : impl_(std::make_shared<Impl>()) {
-  impl_->state = std::make_shared<ServerState>(limits, std::move(router), std::move(on_access));
+  impl_->state = std::make_shared<ServerState>(limits, std::move(router), std::move(on_access), std::move(access));
   impl_->listener = std::make_shared<Listener>(io, impl_->state);
 }
 

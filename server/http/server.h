@@ -2,10 +2,11 @@
 //
 // HTTP/1.1 with keep-alive, bounded pipelining, chunked request bodies and Expect: 100-continue. What goes wrong below
 // the handlers is answered here, in the shape that OpenAI clients read ({"error":{"message","type","param","code"}}):
-//   400 malformed (a bad chunk size; Content-Length together with Transfer-Encoding)   404 no such path   405 wrong
-//   method, with Allow   408 the request did not arrive within its deadline   413 body too large   431 header too large
-//   417 an expectation other than 100-continue   500 the handler failed   501 a transfer coding other than chunked
-//   503 too many connections: with Retry-After   505 not HTTP/1.0 or 1.1
+//   400 malformed (a bad chunk size; Content-Length together with Transfer-Encoding)   401 no valid API key, where one
+//   is needed, before the body is read   404 no such path   405 wrong method, with Allow   408 the request did not
+//   arrive within its deadline   413 body too large   431 header too large 417 an expectation other than 100-continue
+//   500 the handler failed   501 a transfer coding other than chunked 503 too many connections: with Retry-After   505
+//   not HTTP/1.0 or 1.1
 //
 // Thread-safety: construct, listen, begin_drain and stop from any thread; handlers run on the io_context's threads,
 // each connection on a strand of its own.
@@ -26,6 +27,7 @@
 #include <vector>
 
 #include "kernels/status.h"
+#include "server/http/access.h"
 #include "server/http/exchange.h"
 
 namespace twostroke::http {
@@ -42,6 +44,11 @@ struct HttpLimits {
   std::chrono::milliseconds write_timeout{60'000};  // a client that does not read for so long is gone
 };
 
+enum class RouteAccess {
+  kKeyed,  // needs an API key when the server has any
+  kOpen,   // needs none: probes
+};
+
 // Which handler answers which request. Patterns are literal but for {name} segments, which match one segment that is
 // not empty, and a last {name...}, which matches one or more (a model named "org/model"); their text lands in
 // path_args. The route added first wins. A GET route answers HEAD too. Build it before the server starts; immutable
@@ -49,21 +56,26 @@ struct HttpLimits {
 class Router {
  public:
   // `pattern` starts with '/'; `method` is upper case.
-  void add(std::string method, std::string pattern, Handler handler);
+  void add(std::string method, std::string pattern, Handler handler, RouteAccess access = RouteAccess::kKeyed);
 
   struct Match {
     const Handler* handler = nullptr;  // nullptr: see allow
     std::string_view pattern;          // of the handler's route; lives as long as the router
+    RouteAccess access = RouteAccess::kKeyed;
     std::vector<std::string> path_args;
     std::string allow;  // methods of the path when only the method is wrong; "" when the path is unknown
   };
   Match match(std::string_view method, std::string_view path) const;
+
+  // "POST /v1/completions" and so on, in the order of add().
+  std::vector<std::string> names() const;
 
  private:
   struct Route {
     std::string method;
     std::string pattern;
     Handler handler;
+    RouteAccess access;
   };
   std::vector<Route> routes_;
 };
@@ -82,7 +94,7 @@ class HttpServer {
  public:
   // `on_access` runs on the connections' strands, so on several threads at once; it must not throw and may be null.
   HttpServer(boost::asio::io_context& io, const HttpLimits& limits, Router router,
-             std::function<void(const AccessRecord&)> on_access);
+             std::function<void(const AccessRecord&)> on_access, AccessPolicy access = {});
   ~HttpServer();
 
   // Binds and starts accepting. `port` 0 picks a free one. Errors name the address and say what to do.

@@ -3,6 +3,7 @@
 
 #include <boost/asio/awaitable.hpp>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -50,6 +51,36 @@ boost::asio::awaitable<void> refuse(http::Exchange& exchange, const Service& ser
 // 404 for a model that is not this server's; "" is this server's.
 std::optional<ApiError> check_model(const Service& service, const std::string& model);
 
+// The body of an answer, or why there is none.
+using BodyOrError = std::variant<std::string, ApiError>;
+
+// Answers a request that needs no engine: `make_body` runs on a text thread.
+template <typename Request>
+boost::asio::awaitable<void> answer_from_text(http::Exchange& exchange, Service& service,
+                                              Parsed<Request> (*parse)(const Json& body, int32_t vocab_size),
+                                              BodyOrError (*make_body)(const Service& service,
+                                                                       const Request& request)) {
+  Parsed<Request> parsed = co_await read_request<Request>(exchange, service, parse);
+  BodyOrError body;
+  if (const auto* error = std::get_if<ApiError>(&parsed)) {
+    body = *error;
+  } else if (const auto unknown = check_model(service, std::get<Request>(parsed).model)) {
+    body = *unknown;
+  } else {
+    // Shared with the text thread, which may outlive this coroutine when the server stops.
+    const auto request = std::make_shared<const Request>(std::get<Request>(std::move(parsed)));
+    std::function<BodyOrError()> work = [&service, request, make_body] { return make_body(service, *request); };
+    body = co_await on_text_thread(service, std::move(work));
+  }
+  http::HttpResponse response;
+  if (const auto* error = std::get_if<ApiError>(&body)) {
+    response = error_response(*error);
+  } else {
+    response.body = std::get<std::string>(std::move(body));
+  }
+  co_await exchange.respond(std::move(response));
+}
+
 // From checked request to answer, the same for every protocol.
 boost::asio::awaitable<void> generate(http::Exchange& exchange, Service& service, const GenerationOptions& options,
                                       std::function<Prompts()> prepare, uint32_t max_tokens_default,
@@ -65,6 +96,10 @@ boost::asio::awaitable<void> cancel_response(http::Exchange& exchange, Service& 
 boost::asio::awaitable<void> list_response_input(http::Exchange& exchange, Service& service);
 boost::asio::awaitable<void> anthropic_messages(http::Exchange& exchange, Service& service);
 boost::asio::awaitable<void> anthropic_count_tokens(http::Exchange& exchange, Service& service);
+boost::asio::awaitable<void> render_chat_completion(http::Exchange& exchange, Service& service);
+boost::asio::awaitable<void> render_completion(http::Exchange& exchange, Service& service);
+boost::asio::awaitable<void> tokenize(http::Exchange& exchange, Service& service);
+boost::asio::awaitable<void> detokenize(http::Exchange& exchange, Service& service);
 boost::asio::awaitable<void> list_models(http::Exchange& exchange, Service& service);
 boost::asio::awaitable<void> get_model(http::Exchange& exchange, Service& service);
 

@@ -183,13 +183,12 @@ std::optional<ApiError> prepare_common(const Service& service, const GenerationO
   return std::nullopt;
 }
 
-// The refusal of a text that has too many tokens even if each were the vocabulary's longest.
+}  // namespace
+
 std::optional<ApiError> beyond_context(const Service& service, size_t bytes) {
   const size_t longest = std::max<size_t>(service.tokenizer.longest_token_bytes(), 1);
   return context_overflow(bytes / longest, service.engine.backend_info().context_max);
 }
-
-}  // namespace
 
 Prompts prepare_chat(const Service& service, const ChatRequest& request) {
   if (service.chat_template == nullptr) {

@@ -4,12 +4,17 @@
 // by the context and not by the size of the body.
 #pragma once
 
+#include <optional>
+
 #include "server/openai/chat_request.h"
 #include "server/openai/completion_request.h"
 #include "server/openai/prompts.h"
 #include "server/openai/service.h"
 
 namespace twostroke::openai {
+
+// The refusal of a text that has too many tokens even if each were the vocabulary's longest.
+std::optional<ApiError> beyond_context(const Service& service, size_t bytes);
 
 // Renders the chat template and tokenizes. Special tokens in what the client wrote are text, never control.
 Prompts prepare_chat(const Service& service, const ChatRequest& request);

@@ -27,6 +27,10 @@ void add_routes(http::Router& router, const ServiceSlot& slot) {
   add("GET", "/v1/responses/{id}/input_items", list_response_input);
   add("POST", "/v1/messages", anthropic_messages);
   add("POST", "/v1/messages/count_tokens", anthropic_count_tokens);
+  add("POST", "/v1/chat/completions/render", render_chat_completion);
+  add("POST", "/v1/completions/render", render_completion);
+  add("POST", "/tokenize", tokenize);
+  add("POST", "/detokenize", detokenize);
   add("GET", "/v1/models", list_models);
   add("GET", "/v1/models/{model...}", get_model);
 }

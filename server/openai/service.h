@@ -56,7 +56,7 @@ class ServiceSlot {
   std::atomic<Service*> service_{nullptr};
 };
 
-// Registers POST /v1/chat/completions, POST /v1/completions, GET /v1/models and GET /v1/models/{id}.
+// Registers every endpoint of this folder.
 void add_routes(http::Router& router, const ServiceSlot& slot);
 
 }  // namespace twostroke::openai

@@ -8,7 +8,7 @@ using http::HttpResponse;
 
 void add_ops_routes(http::Router& router, const Health& health, Metrics& metrics, std::string version,
                     std::function<void()> before_metrics) {
-  router.add("GET", "/livez", [&health](Exchange& exchange) -> asio::awaitable<void> {
+  const auto live = [&health](Exchange& exchange) -> asio::awaitable<void> {
     const Status status = health.liveness();
     HttpResponse response{.content_type = "text/plain; charset=utf-8", .body = "alive\n"};
     if (!status.ok()) {
@@ -16,7 +16,8 @@ void add_ops_routes(http::Router& router, const Health& health, Metrics& metrics
       response.body = "restart me: " + status.message() + "\n";
     }
     co_await exchange.respond(std::move(response));
-  });
+  };
+  router.add("GET", "/livez", live, http::RouteAccess::kOpen);
   const auto ready = [&health](Exchange& exchange) -> asio::awaitable<void> {
     const Status status = health.readiness();
     HttpResponse response{.content_type = "text/plain; charset=utf-8", .body = "ready\n"};
@@ -26,8 +27,8 @@ void add_ops_routes(http::Router& router, const Health& health, Metrics& metrics
     }
     co_await exchange.respond(std::move(response));
   };
-  router.add("GET", "/readyz", ready);
-  router.add("GET", "/health", ready);
+  router.add("GET", "/readyz", ready, http::RouteAccess::kOpen);
+  router.add("GET", "/health", ready, http::RouteAccess::kOpen);
   router.add("GET", "/version", [version](Exchange& exchange) -> asio::awaitable<void> {
     HttpResponse response{.body = "{\"version\":\"" + version + "\"}"};
     co_await exchange.respond(std::move(response));

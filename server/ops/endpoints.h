@@ -1,4 +1,5 @@
-// The endpoints of operators: GET /livez, /readyz, /health (an alias of /readyz), /version, /metrics.
+// The endpoints of operators: GET /livez, /readyz, /health (an alias of /readyz), /version, /metrics. The first three
+// are probes and need no API key; the others do when the server has keys.
 #pragma once
 
 #include <functional>

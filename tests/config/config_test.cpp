@@ -150,6 +150,36 @@ TEST(Config, RefusesWhatIsNotASetting) {
   }
 }
 
+TEST(Config, AListComesFromThePlaceThatHasPrecedence) {
+  using Keys = std::vector<std::string>;
+  EXPECT_TRUE(config_of({}).api_keys.empty());
+  const File file("api-key = [\"file-1\", \"file-2\"]\n");
+  EXPECT_EQ(config_of({"--config", file.path()}).api_keys, (Keys{"file-1", "file-2"}));
+  const Environment environment(Variables{{"TWOSTROKE_API_KEY", "environment-1,environment-2"}});
+  EXPECT_EQ(config_of({"--config", file.path()}).api_keys, (Keys{"environment-1", "environment-2"}));
+  EXPECT_EQ(config_of({"--config", file.path(), "--api-key", "flag-1", "--api-key=flag-2"}).api_keys,
+            (Keys{"flag-1", "flag-2"}));
+}
+
+TEST(Config, ApiKeysAreNotPrinted) {
+  const Parsed parsed = parse({"--print-config", "--api-key=hush-hush", "--allowed-origin=http://localhost:3000"});
+  EXPECT_EQ(parsed.out.find("hush"), std::string::npos) << parsed.out;
+  EXPECT_NE(parsed.out.find("http://localhost:3000"), std::string::npos) << parsed.out;
+  EXPECT_EQ(parse({"--api-key=hush hush"}).err.find("hush hush"), std::string::npos);
+}
+
+TEST(Config, RefusesKeysAndOriginsThatCannotWork) {
+  for (const char* argument : {"--api-key=", "--api-key=a b", "--allowed-origin=", "--allowed-origin=example.org",
+                               "--allowed-origin=https://example.org/", "--allowed-origin=https://*.example.org",
+                               "--allowed-origin=null", "--allowed-origin=https://"}) {
+    expect_refused({argument});
+  }
+  expect_refused({"--api-key=" + std::string(kApiKeyBytesMax + 1, 'k')});
+  EXPECT_EQ(config_of({"--allowed-origin=*"}).allowed_origins, std::vector<std::string>{"*"});
+  const Environment environment(Variables{{"TWOSTROKE_API_KEY", ""}});
+  expect_refused({"--max-running=3"});
+}
+
 TEST(Config, NeedsAModel) {
   const Parsed parsed = parse({});
   EXPECT_FALSE(parsed.command.run);

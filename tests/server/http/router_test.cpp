@@ -66,6 +66,23 @@ TEST(Router, GetRoutesAnswerHead) {
   EXPECT_EQ(router.match("HEAD", "/v1/chat/completions").handler, nullptr);
 }
 
+TEST(Router, ListsItsRoutesInTheirOrder) {
+  Router router;
+  router.add("GET", "/b", handler());
+  router.add("POST", "/a/{x}", handler());
+  EXPECT_EQ(router.names(), (std::vector<std::string>{"GET /b", "POST /a/{x}"}));
+}
+
+TEST(Router, OnlyRoutesThatAreMarkedAreOpen) {
+  Router router;
+  router.add("GET", "/a", handler(), RouteAccess::kOpen);
+  router.add("GET", "/b", handler());
+  EXPECT_EQ(router.match("GET", "/a").access, RouteAccess::kOpen);
+  EXPECT_EQ(router.match("GET", "/b").access, RouteAccess::kKeyed);
+  EXPECT_EQ(router.match("POST", "/a").access, RouteAccess::kKeyed);
+  EXPECT_EQ(router.match("GET", "/c").access, RouteAccess::kKeyed);
+}
+
 TEST(Router, TheRouteAddedFirstWins) {
   Router router;
   router.add("GET", "/a/{x}", handler());

@@ -90,7 +90,7 @@ TEST(HttpServer, UnknownPathsAndWrongMethodsKeepTheConnection) {
   client.send(get("/echo"));
   Answer answer = client.read_answer();
   EXPECT_EQ(answer.status, 405);
-  EXPECT_EQ(answer.header("Allow"), "POST");
+  EXPECT_EQ(answer.header("Allow"), "POST, OPTIONS");
   client.send(get("/hello"));
   EXPECT_EQ(client.read_answer().status, 200);
 }

@@ -81,16 +81,17 @@ bool eventually(const std::function<bool()>& condition) {
   return true;
 }
 
-TestServer::TestServer(const HttpLimits& limits) {
+TestServer::TestServer(const HttpLimits& limits, AccessPolicy access) {
   io_.emplace(2);
   work_.emplace(io_->get_executor());
-  http_ = std::make_unique<HttpServer>(*io_, limits, routes(), [this](const AccessRecord& record) {
+  const auto on_access = [this](const AccessRecord& record) {
     {
       const std::lock_guard lock(mutex_);
       access_.push_back(record);
     }
     finished_.add();
-  });
+  };
+  http_ = std::make_unique<HttpServer>(*io_, limits, routes(), on_access, std::move(access));
   const Status status = http_->listen("127.0.0.1", 0);
   if (!status.ok()) throw std::runtime_error(status.message());
   port_ = http_->port();
@@ -133,6 +134,15 @@ Router TestServer::routes() {
   Router router;
   router.add("GET", "/hello", [](Exchange& exchange) -> asio::awaitable<void> {
     HttpResponse response = text("hello");
+    co_await exchange.respond(std::move(response));
+  });
+  const auto probe = [](Exchange& exchange) -> asio::awaitable<void> {
+    HttpResponse response = text("probed");
+    co_await exchange.respond(std::move(response));
+  };
+  router.add("GET", "/probe", probe, RouteAccess::kOpen);
+  router.add("GET", "/tenant", [](Exchange& exchange) -> asio::awaitable<void> {
+    HttpResponse response = text(std::to_string(exchange.request().tenant));
     co_await exchange.respond(std::move(response));
   });
   router.add("POST", "/echo", [](Exchange& exchange) -> asio::awaitable<void> {
