@@ -18,6 +18,7 @@
 #include "server/http/server.h"
 #include "server/model_files.h"
 #include "server/openai/answer.h"
+#include "server/openai/openapi.h"
 #include "server/openai/service.h"
 #include "server/ops/endpoints.h"
 #include "server/ops/health.h"
@@ -167,6 +168,8 @@ int serve(const ServeConfig& config) {
       .model_name = name,
       .on_refusal = [&metrics](int status) { metrics.observe_refusal(status); },
       .created = openai::unix_seconds(),
+      .openapi = openai::to_text(openai::openapi_document(
+          {.version = kVersion, .vocab_size = text->tokenizer->vocab_size(), .context_max = info.context_max})),
       .limits = {.preparing_max = config.max_preparing_requests,
                  .pending_events_max = config.max_pending_events,
                  .keep_alive = milliseconds(config.sse_keep_alive_ms)},

@@ -100,6 +100,7 @@ boost::asio::awaitable<void> render_chat_completion(http::Exchange& exchange, Se
 boost::asio::awaitable<void> render_completion(http::Exchange& exchange, Service& service);
 boost::asio::awaitable<void> tokenize(http::Exchange& exchange, Service& service);
 boost::asio::awaitable<void> detokenize(http::Exchange& exchange, Service& service);
+boost::asio::awaitable<void> openapi(http::Exchange& exchange, Service& service);
 boost::asio::awaitable<void> list_models(http::Exchange& exchange, Service& service);
 boost::asio::awaitable<void> get_model(http::Exchange& exchange, Service& service);
 

@@ -31,6 +31,7 @@ void add_routes(http::Router& router, const ServiceSlot& slot) {
   add("POST", "/v1/completions/render", render_completion);
   add("POST", "/tokenize", tokenize);
   add("POST", "/detokenize", detokenize);
+  add("GET", "/openapi.json", openapi);
   add("GET", "/v1/models", list_models);
   add("GET", "/v1/models/{model...}", get_model);
 }

@@ -40,6 +40,7 @@ struct Service {
   std::string model_name;
   std::function<void(int http_status)> on_refusal;  // a generation request was refused; for metrics
   int64_t created = 0;                              // seconds since 1970, of the model entry
+  std::string openapi;                              // the document of GET /openapi.json
   ServiceLimits limits;
   std::atomic<size_t> preparing{0};
   mutable GrammarCache grammars;  // thread-safe

@@ -29,9 +29,9 @@ def keyed(tmp_path_factory):
 
 
 def ask(server, path, method="GET", body=None, **headers):
-    """Status, headers and text of an answer."""
+    """Status, headers and text of an answer. A `body` that is a string is JSON already."""
     headers = {name.replace("_", "-"): value for name, value in headers.items()}
-    data = None if body is None else json.dumps(body).encode()
+    data = None if body is None else (body if isinstance(body, str) else json.dumps(body)).encode()
     if data is not None:
         headers["Content-Type"] = "application/json"
     request = urllib.request.Request(server.url + path, data, headers, method=method)
@@ -74,6 +74,14 @@ def test_the_openai_client_sees_its_own_error_class(keyed):
     assert caught.value.code == "invalid_api_key"
     right = openai.OpenAI(base_url=keyed.url + "/v1", api_key="key-two", max_retries=0)
     assert right.models.list().data[0].id == "smollm2"
+
+
+def test_no_route_but_the_probes_is_open(keyed):
+    _, _, text = ask(keyed, "/openapi.json", X_Api_Key=KEYS[0])
+    for path, operations in json.loads(text)["paths"].items():
+        for method in set(operations) & {"get", "post", "delete", "put"}:
+            status = ask(keyed, path.replace("{", "").replace("}", ""), method.upper(), None if method == "get" else {})[0]
+            assert status == (200 if path in OPEN else 401), (method, path)
 
 
 def test_a_preflight_needs_no_key_and_names_a_configured_origin_only(keyed):

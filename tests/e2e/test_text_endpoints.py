@@ -70,3 +70,21 @@ def test_refusals_have_the_shape_of_all_others(server):
         error = post(server, path, body, 404 if param == "model" else 400)["error"]
         assert set(error) == {"message", "type", "param", "code"}
         assert error["param"] == param
+
+
+def test_a_model_name_with_slashes_is_found_by_its_path_and_in_requests(start_server):
+    server = start_server("--backend", "sim", "--served-model-name", "org/a b")
+    for path in ["/v1/models/org/a%20b", "/v1/models/org%2Fa%20b"]:
+        status, _, text = ask(server, path)
+        assert status == 200
+        assert json.loads(text)["id"] == "org/a b"
+    assert ask(server, "/v1/models/org")[0] == 404
+    assert post(server, "/tokenize", {"model": "org/a b", "prompt": "hi"})["count"] > 0
+
+
+def test_a_template_file_replaces_the_models_own(start_server, tmp_path):
+    template = tmp_path / "template.jinja"
+    template.write_text("{% for m in messages %}[{{ m.role }}: {{ m.content }}]{% endfor %}")
+    server = start_server("--backend", "sim", "--chat-template", str(template))
+    rendered = post(server, "/v1/chat/completions/render", {"messages": [{"role": "user", "content": "hi"}]})
+    assert rendered["prompt"] == "[user: hi]"

@@ -1,0 +1,155 @@
+#include "server/openai/openapi.h"
+
+#include <map>
+
+#include "kernels/check.h"
+#include "server/openai/completion_request.h"
+#include "server/openai/tokenize_request.h"
+
+namespace twostroke::openai {
+namespace {
+
+using Bounds = std::map<std::string, int64_t>;
+
+Bounds bounds_of(const OpenApiFacts& facts) {
+  return {
+      {"$token_id_max", facts.vocab_size - 1},
+      {"$context_max", facts.context_max},
+      {"$embedding_size", facts.embedding_size},
+      {"$int32_max", INT32_MAX},
+      {"$choices_max", kChoicesMax},
+      {"$stop_strings_max", kStopStringsMax},
+      {"$stop_string_bytes_max", kStopStringBytesMax},
+      {"$top_logprobs_max", kTopLogprobsMax},
+      {"$completion_logprobs_max", kCompletionLogprobsMax},
+      {"$logit_bias_max", kLogitBiasMax},
+      {"$messages_max", kMessagesMax},
+      {"$prompts_max", kPromptsMax},
+      {"$tokenize_bytes_max", kTokenizeBytesMax},
+      {"$detokenize_tokens_max", kDetokenizeTokensMax},
+  };
+}
+
+// Puts the numbers in the place of their names.
+void fill_bounds(Json& json, const Bounds& bounds) {
+  if (json.is_string() && json.get_ref<const std::string&>().starts_with('$')) {
+    const auto found = bounds.find(json.get<std::string>());
+    CHECK(found != bounds.end(), "a bound of the document that has a number");
+    json = found->second;
+  } else if (json.is_structured()) {
+    for (Json& item : json) fill_bounds(item, bounds);
+  }
+}
+
+// A schema that takes null as well.
+Json or_null(Json schema) {
+  if (schema.contains("type") && schema["type"].is_string() && !schema.contains("const") && !schema.contains("enum")) {
+    schema["type"] = Json::array({schema["type"], "null"});
+    return schema;
+  }
+  if (schema.empty()) return schema;  // anything
+  if (schema.contains("enum")) {
+    schema["enum"].push_back(nullptr);
+    schema.erase("type");
+    return schema;
+  }
+  Json result;
+  if (schema.contains("description")) {
+    result["description"] = schema["description"];
+    schema.erase("description");
+  }
+  if (schema.size() == 1 && schema.contains("anyOf")) {
+    result["anyOf"] = schema["anyOf"];
+  } else {
+    result["anyOf"] = Json::array({schema});
+  }
+  result["anyOf"].push_back({{"type", "null"}});
+  return result;
+}
+
+bool requires_field(const Json& schema, const std::string& name) {
+  if (!schema.contains("required")) return false;
+  for (const Json& required : schema["required"]) {
+    if (required == name) return true;
+  }
+  return false;
+}
+
+// In a request null is as good as leaving a field out.
+void allow_null(Json& request) {
+  if (!request.contains("properties")) return;
+  for (const auto& [name, schema] : request["properties"].items()) {
+    if (!requires_field(request, name)) request["properties"][name] = or_null(schema);
+  }
+}
+
+Json error_answer(const char* description) {
+  return {{"description", description},
+          {"content", {{"application/json", {{"schema", {{"$ref", "#/components/schemas/Error"}}}}}}}};
+}
+
+// Which errors a route may answer, beside its own.
+void add_errors(Json& operation, bool post, bool keyed) {
+  Json& responses = operation["responses"];
+  const auto add = [&](const char* status, const char* description) {
+    if (!responses.contains(status)) responses[status] = error_answer(description);
+  };
+  add("400", "The request is malformed, or a field of it is wrong: `param` names it.");
+  if (keyed) add("401", "No valid API key.");
+  if (post) {
+    add("404", "There is no such model here.");
+    add("429", "Too many requests at once: Retry-After says when to try again.");
+  }
+  add("408", "The request did not arrive in time.");
+  add("413", "The body is larger than the server takes.");
+  add("417", "An expectation other than 100-continue.");
+  add("431", "The header is larger than the server takes.");
+  add("500", "The server failed; not the request's fault.");
+  add("501", "A transfer coding other than chunked.");
+  add("503", "The server is loading, overloaded or ending: Retry-After says when to try again.");
+  add("505", "Not HTTP/1.1 or HTTP/1.0.");
+}
+
+bool needs_key(const Json& operation) { return !operation.contains("security"); }
+
+}  // namespace
+
+Json openapi_document(const OpenApiFacts& facts) {
+  Json document = {
+      {"openapi", "3.1.0"},
+      {"info",
+       {{"title", "twostroke"},
+        {"version", facts.version},
+        {"description",
+         "Serves a language model over the OpenAI API, Anthropic's Messages API, and further endpoints as vLLM has "
+         "them. Fields that are not named here are ignored; null is as good as leaving an optional field out."}}},
+      {"security", Json::array({{{"bearer", Json::array()}}, {{"api_key", Json::array()}}, Json::object()})},
+      {"paths", Json::object()},
+      {"components",
+       {{"securitySchemes",
+         {{"bearer", {{"type", "http"}, {"scheme", "bearer"}, {"description", "Needed when the server has API keys."}}},
+          {"api_key",
+           {{"type", "apiKey"},
+            {"in", "header"},
+            {"name", "X-Api-Key"},
+            {"description", "Needed when the server has API keys."}}}}},
+        {"schemas", Json::object()}}}};
+  Json& paths = document["paths"];
+  Json& schemas = document["components"]["schemas"];
+  const Bounds bounds = bounds_of(facts);
+  for (const char* text : {openapi_completions_part(), openapi_text_part(), openapi_service_part()}) {
+    Json part = Json::parse(text);
+    fill_bounds(part, bounds);
+    for (const auto& [path, operations] : part["paths"].items()) paths[path] = operations;
+    for (const auto& [name, schema] : part["schemas"].items()) schemas[name] = schema;
+  }
+  for (auto& [name, schema] : schemas.items()) {
+    if (name.ends_with("Request")) allow_null(schema);
+  }
+  for (auto& [path, operations] : paths.items()) {
+    for (auto& [method, operation] : operations.items()) add_errors(operation, method == "post", needs_key(operation));
+  }
+  return document;
+}
+
+}  // namespace twostroke::openai

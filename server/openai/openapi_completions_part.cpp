@@ -1,0 +1,154 @@
+// The part of the OpenAPI document about chat and text completions.
+#include "server/openai/openapi.h"
+
+namespace twostroke::openai {
+
+const char* openapi_completions_part() {
+  return R"json({
+"paths": {
+  "/v1/chat/completions": {"post": {
+    "operationId": "createChatCompletion", "summary": "Answers to a conversation", "tags": ["completions"],
+    "requestBody": {"required": true, "content": {"application/json": {"schema": {"$ref": "#/components/schemas/ChatCompletionRequest"}}}},
+    "responses": {"200": {"description": "The whole answer; with `stream`, chunks as server-sent events and `data: [DONE]`", "content": {
+      "application/json": {"schema": {"$ref": "#/components/schemas/ChatCompletion"}},
+      "text/event-stream": {"schema": {"$ref": "#/components/schemas/StreamEvent"}}}}}}},
+  "/v1/completions": {"post": {
+    "operationId": "createCompletion", "summary": "Continuations of texts or token ids", "tags": ["completions"],
+    "requestBody": {"required": true, "content": {"application/json": {"schema": {"$ref": "#/components/schemas/CompletionRequest"}}}},
+    "responses": {"200": {"description": "The whole answer; with `stream`, chunks as server-sent events and `data: [DONE]`", "content": {
+      "application/json": {"schema": {"$ref": "#/components/schemas/Completion"}},
+      "text/event-stream": {"schema": {"$ref": "#/components/schemas/StreamEvent"}}}}}}}
+},
+"schemas": {
+  "StreamEvent": {
+    "type": "object", "required": ["data"], "description": "One server-sent event",
+    "properties": {"data": {"type": "string", "description": "A chunk in JSON, or [DONE]"}}},
+  "SamplingRequest": {
+    "type": "object",
+    "properties": {
+      "model": {"type": "string", "description": "The served model's name, or left out"},
+      "temperature": {"type": "number", "minimum": 0, "maximum": 2, "default": 1},
+      "top_p": {"type": "number", "minimum": 0, "maximum": 1, "default": 1},
+      "top_k": {"type": "integer", "minimum": -1, "maximum": "$int32_max", "default": 0, "description": "-1 and 0: off"},
+      "min_p": {"type": "number", "minimum": 0, "maximum": 1, "default": 0},
+      "presence_penalty": {"type": "number", "minimum": -2, "maximum": 2, "default": 0},
+      "frequency_penalty": {"type": "number", "minimum": -2, "maximum": 2, "default": 0},
+      "repetition_penalty": {"type": "number", "minimum": 0.01, "maximum": 100, "default": 1},
+      "seed": {"type": "integer", "minimum": -9223372036854775808, "maximum": 9223372036854775807},
+      "logit_bias": {"type": "object", "maxProperties": "$logit_bias_max", "propertyNames": {"pattern": "^[0-9]+$"},
+        "additionalProperties": {"type": "number", "minimum": -100, "maximum": 100}, "description": "Token ids to what is added to their logits"},
+      "n": {"type": "integer", "minimum": 1, "maximum": "$choices_max", "default": 1},
+      "max_tokens": {"type": "integer", "minimum": 1, "maximum": "$int32_max"},
+      "stop": {"anyOf": [
+        {"type": "string", "minLength": 1, "maxLength": "$stop_string_bytes_max"},
+        {"type": "array", "maxItems": "$stop_strings_max", "items": {"type": "string", "minLength": 1, "maxLength": "$stop_string_bytes_max"}}]},
+      "ignore_eos": {"type": "boolean", "default": false},
+      "stream": {"type": "boolean", "default": false},
+      "stream_options": {"type": "object", "description": "With `stream` only", "properties": {
+        "include_usage": {"type": ["boolean", "null"], "default": false},
+        "continuous_usage_stats": {"type": ["boolean", "null"], "default": false}}}}},
+  "ChatCompletionRequest": {
+    "type": "object", "required": ["messages"],
+    "allOf": [{"$ref": "#/components/schemas/SamplingRequest"}],
+    "properties": {
+      "messages": {"type": "array", "minItems": 1, "maxItems": "$messages_max", "items": {"$ref": "#/components/schemas/Message"}},
+      "max_completion_tokens": {"type": "integer", "minimum": 1, "maximum": "$int32_max", "description": "The newer name of max_tokens; wins over it"},
+      "logprobs": {"type": "boolean", "default": false},
+      "top_logprobs": {"type": "integer", "minimum": 0, "maximum": "$top_logprobs_max", "description": "With `logprobs` only"},
+      "chat_template_kwargs": {"type": "object", "description": "Further variables of the chat template"}}},
+  "Message": {
+    "anyOf": [
+      {"type": "object", "required": ["role", "content"], "properties": {
+        "role": {"enum": ["system", "developer", "user", "tool", "function"]},
+        "content": {"$ref": "#/components/schemas/Content"}}},
+      {"type": "object", "required": ["role"], "properties": {
+        "role": {"const": "assistant"},
+        "content": {"anyOf": [{"$ref": "#/components/schemas/Content"}, {"type": "null"}]}}}]},
+  "Content": {
+    "anyOf": [
+      {"type": "string"},
+      {"type": "array", "items": {"type": "object", "required": ["type", "text"], "properties": {"type": {"const": "text"}, "text": {"type": "string"}}}}]},
+  "CompletionRequest": {
+    "type": "object", "required": ["prompt"],
+    "allOf": [{"$ref": "#/components/schemas/SamplingRequest"}],
+    "properties": {
+      "prompt": {"description": "A text, texts, token ids, or lists of token ids; at most 128 choices in all, prompts times n", "anyOf": [
+        {"type": "string"},
+        {"type": "array", "minItems": 1, "items": {"$ref": "#/components/schemas/TokenId"}},
+        {"type": "array", "minItems": 1, "maxItems": "$prompts_max", "items": {"anyOf": [
+          {"type": "string"},
+          {"type": "array", "minItems": 1, "items": {"$ref": "#/components/schemas/TokenId"}}]}}]},
+      "logprobs": {"type": "integer", "minimum": 0, "maximum": "$completion_logprobs_max"},
+      "suffix": {"enum": [""], "description": "Not supported"}}},
+  "Usage": {
+    "type": "object", "required": ["prompt_tokens", "completion_tokens", "total_tokens", "prompt_tokens_details"],
+    "properties": {
+      "prompt_tokens": {"type": "integer", "minimum": 1},
+      "completion_tokens": {"type": "integer", "minimum": 0},
+      "total_tokens": {"type": "integer", "minimum": 1},
+      "prompt_tokens_details": {"type": "object", "required": ["cached_tokens"], "properties": {"cached_tokens": {"type": "integer", "minimum": 0}}}}},
+  "ChatCompletion": {
+    "type": "object", "required": ["id", "object", "created", "model", "choices", "usage"],
+    "properties": {
+      "id": {"type": "string", "pattern": "^chatcmpl-"},
+      "object": {"const": "chat.completion"},
+      "created": {"type": "integer"},
+      "model": {"type": "string"},
+      "choices": {"type": "array", "minItems": 1, "maxItems": "$choices_max", "items": {
+        "type": "object", "required": ["index", "message", "logprobs", "finish_reason"],
+        "properties": {
+          "index": {"type": "integer", "minimum": 0},
+          "message": {"type": "object", "required": ["role", "content", "refusal"], "properties": {
+            "role": {"const": "assistant"},
+            "content": {"type": ["string", "null"]},
+            "refusal": {"type": "null"},
+            "reasoning_content": {"type": ["string", "null"]},
+            "tool_calls": {"type": "array", "minItems": 1, "items": {"$ref": "#/components/schemas/ToolCall"}}}},
+          "logprobs": {"anyOf": [{"$ref": "#/components/schemas/ChatLogprobs"}, {"type": "null"}]},
+          "finish_reason": {"enum": ["stop", "length", "tool_calls"]}}}},
+      "usage": {"$ref": "#/components/schemas/Usage"}}},
+  "ToolCall": {
+    "type": "object", "required": ["id", "type", "function"],
+    "properties": {
+      "id": {"type": "string", "minLength": 1},
+      "type": {"const": "function"},
+      "function": {"type": "object", "required": ["name", "arguments"], "properties": {"name": {"type": "string"}, "arguments": {"type": "string"}}}}},
+  "ChatLogprobs": {
+    "type": "object", "required": ["content"],
+    "properties": {"content": {"type": "array", "items": {
+      "allOf": [{"$ref": "#/components/schemas/TokenLogprob"}],
+      "required": ["top_logprobs"],
+      "properties": {"top_logprobs": {"type": "array", "maxItems": "$top_logprobs_max", "items": {"$ref": "#/components/schemas/TokenLogprob"}}}}}}},
+  "TokenLogprob": {
+    "type": "object", "required": ["token", "logprob", "bytes"],
+    "properties": {
+      "token": {"type": "string"},
+      "logprob": {"type": "number", "maximum": 0},
+      "bytes": {"type": ["array", "null"], "items": {"type": "integer", "minimum": 0, "maximum": 255}}}},
+  "Completion": {
+    "type": "object", "required": ["id", "object", "created", "model", "choices", "usage"],
+    "properties": {
+      "id": {"type": "string", "pattern": "^cmpl-"},
+      "object": {"const": "text_completion"},
+      "created": {"type": "integer"},
+      "model": {"type": "string"},
+      "choices": {"type": "array", "minItems": 1, "maxItems": "$choices_max", "items": {
+        "type": "object", "required": ["index", "text", "logprobs", "finish_reason"],
+        "properties": {
+          "index": {"type": "integer", "minimum": 0},
+          "text": {"type": "string"},
+          "logprobs": {"anyOf": [{"$ref": "#/components/schemas/CompletionLogprobs"}, {"type": "null"}]},
+          "finish_reason": {"enum": ["stop", "length"]}}}},
+      "usage": {"$ref": "#/components/schemas/Usage"}}},
+  "CompletionLogprobs": {
+    "type": "object", "required": ["tokens", "token_logprobs", "top_logprobs", "text_offset"],
+    "properties": {
+      "tokens": {"type": "array", "items": {"type": "string"}},
+      "token_logprobs": {"type": "array", "items": {"type": ["number", "null"]}},
+      "top_logprobs": {"type": ["array", "null"], "items": {"type": ["object", "null"], "additionalProperties": {"type": "number"}}},
+      "text_offset": {"type": "array", "items": {"type": "integer", "minimum": 0}}}}
+}
+})json";
+}
+
+}  // namespace twostroke::openai
