@@ -169,7 +169,7 @@ int serve(const ServeConfig& config) {
       .on_refusal = [&metrics](int status) { metrics.observe_refusal(status); },
       .created = openai::unix_seconds(),
       .openapi = openai::to_text(openai::openapi_document(
-          {.version = kVersion, .vocab_size = text->tokenizer->vocab_size(), .context_max = info.context_max})),
+          {.version = kVersion, .vocab_size = text->tokenizer->vocab_size(), .context_max = info.context_max, .embedding_size = info.embedding_size})),
       .limits = {.preparing_max = config.max_preparing_requests,
                  .pending_events_max = config.max_pending_events,
                  .keep_alive = milliseconds(config.sse_keep_alive_ms)},

@@ -98,6 +98,7 @@ boost::asio::awaitable<void> anthropic_messages(http::Exchange& exchange, Servic
 boost::asio::awaitable<void> anthropic_count_tokens(http::Exchange& exchange, Service& service);
 boost::asio::awaitable<void> render_chat_completion(http::Exchange& exchange, Service& service);
 boost::asio::awaitable<void> render_completion(http::Exchange& exchange, Service& service);
+boost::asio::awaitable<void> embeddings(http::Exchange& exchange, Service& service);
 boost::asio::awaitable<void> tokenize(http::Exchange& exchange, Service& service);
 boost::asio::awaitable<void> detokenize(http::Exchange& exchange, Service& service);
 boost::asio::awaitable<void> openapi(http::Exchange& exchange, Service& service);

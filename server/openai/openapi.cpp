@@ -4,6 +4,8 @@
 
 #include "kernels/check.h"
 #include "server/openai/completion_request.h"
+#include "server/openai/embedding_request.h"
+#include "server/openai/responses_request.h"
 #include "server/openai/tokenize_request.h"
 
 namespace twostroke::openai {
@@ -27,6 +29,13 @@ Bounds bounds_of(const OpenApiFacts& facts) {
       {"$prompts_max", kPromptsMax},
       {"$tokenize_bytes_max", kTokenizeBytesMax},
       {"$detokenize_tokens_max", kDetokenizeTokensMax},
+      {"$embedding_inputs_max", kEmbeddingInputsMax},
+      {"$cache_salt_bytes_max", kCacheSaltBytesMax},
+      {"$tools_max", 128},
+      {"$tool_name_bytes_max", 128},
+      {"$metadata_pairs_max", kMetadataPairsMax},
+      {"$metadata_key_bytes_max", kMetadataKeyBytesMax},
+      {"$metadata_value_bytes_max", kMetadataValueBytesMax},
   };
 }
 
@@ -122,7 +131,9 @@ Json openapi_document(const OpenApiFacts& facts) {
         {"version", facts.version},
         {"description",
          "Serves a language model over the OpenAI API, Anthropic's Messages API, and further endpoints as vLLM has "
-         "them. Fields that are not named here are ignored; null is as good as leaving an optional field out."}}},
+         "them. Fields that are not named here are ignored, but for those of other servers that would change the "
+         "answer: "
+         "they are refused by name. Null is as good as leaving an optional field out."}}},
       {"security", Json::array({{{"bearer", Json::array()}}, {{"api_key", Json::array()}}, Json::object()})},
       {"paths", Json::object()},
       {"components",
@@ -137,7 +148,8 @@ Json openapi_document(const OpenApiFacts& facts) {
   Json& paths = document["paths"];
   Json& schemas = document["components"]["schemas"];
   const Bounds bounds = bounds_of(facts);
-  for (const char* text : {openapi_completions_part(), openapi_text_part(), openapi_service_part()}) {
+  for (const char* text : {openapi_completions_part(), openapi_responses_part(), openapi_text_part(),
+                           openapi_embeddings_part(), openapi_service_part()}) {
     Json part = Json::parse(text);
     fill_bounds(part, bounds);
     for (const auto& [path, operations] : part["paths"].items()) paths[path] = operations;

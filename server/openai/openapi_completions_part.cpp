@@ -37,25 +37,65 @@ const char* openapi_completions_part() {
       "seed": {"type": "integer", "minimum": -9223372036854775808, "maximum": 9223372036854775807},
       "logit_bias": {"type": "object", "maxProperties": "$logit_bias_max", "propertyNames": {"pattern": "^[0-9]+$"},
         "additionalProperties": {"type": "number", "minimum": -100, "maximum": 100}, "description": "Token ids to what is added to their logits"},
+      "ignore_eos": {"type": "boolean", "default": false},
+      "stream": {"type": "boolean", "default": false}}},
+  "ChoicesRequest": {
+    "type": "object",
+    "allOf": [{"$ref": "#/components/schemas/SamplingRequest"}],
+    "properties": {
       "n": {"type": "integer", "minimum": 1, "maximum": "$choices_max", "default": 1},
       "max_tokens": {"type": "integer", "minimum": 1, "maximum": "$int32_max"},
       "stop": {"anyOf": [
         {"type": "string", "minLength": 1, "maxLength": "$stop_string_bytes_max"},
         {"type": "array", "maxItems": "$stop_strings_max", "items": {"type": "string", "minLength": 1, "maxLength": "$stop_string_bytes_max"}}]},
-      "ignore_eos": {"type": "boolean", "default": false},
-      "stream": {"type": "boolean", "default": false},
       "stream_options": {"type": "object", "description": "With `stream` only", "properties": {
         "include_usage": {"type": ["boolean", "null"], "default": false},
         "continuous_usage_stats": {"type": ["boolean", "null"], "default": false}}}}},
   "ChatCompletionRequest": {
     "type": "object", "required": ["messages"],
-    "allOf": [{"$ref": "#/components/schemas/SamplingRequest"}],
+    "allOf": [{"$ref": "#/components/schemas/ChoicesRequest"}],
     "properties": {
       "messages": {"type": "array", "minItems": 1, "maxItems": "$messages_max", "items": {"$ref": "#/components/schemas/Message"}},
       "max_completion_tokens": {"type": "integer", "minimum": 1, "maximum": "$int32_max", "description": "The newer name of max_tokens; wins over it"},
       "logprobs": {"type": "boolean", "default": false},
       "top_logprobs": {"type": "integer", "minimum": 0, "maximum": "$top_logprobs_max", "description": "With `logprobs` only"},
-      "chat_template_kwargs": {"type": "object", "description": "Further variables of the chat template"}}},
+      "chat_template_kwargs": {"$ref": "#/components/schemas/TemplateArguments"},
+      "documents": {"type": "array", "items": {"type": "object"}, "description": "A variable of the chat template"},
+      "reasoning_effort": {"type": "string", "description": "A variable of the chat template"},
+      "tools": {"type": "array", "maxItems": "$tools_max", "items": {"$ref": "#/components/schemas/Tool"}},
+      "tool_choice": {"$ref": "#/components/schemas/ToolChoice"},
+      "parallel_tool_calls": {"type": "boolean", "default": true},
+      "add_generation_prompt": {"type": "boolean", "description": "The prompt ends with the beginning of an answer; true unless continue_final_message is"},
+      "continue_final_message": {"type": "boolean", "default": false, "description": "The prompt ends within the last message"},
+      "echo": {"type": "boolean", "default": false, "description": "The answer begins with the last message's content"},
+      "modalities": {"enum": [["text"]]},
+      "chat_template": {"type": "null"},
+      "functions": {"type": "null"},
+      "function_call": {"type": "null"}}},
+  "TemplateArguments": {
+    "type": "object", "description": "Further variables of the chat template; the server's own cannot be replaced",
+    "properties": {"messages": false, "add_generation_prompt": false, "bos_token": false, "eos_token": false, "tools": false}},
+  "Tool": {
+    "type": "object", "required": ["type", "function"],
+    "properties": {"type": {"const": "function"}, "function": {"$ref": "#/components/schemas/Function"}}},
+  "Function": {
+    "type": "object", "required": ["name"],
+    "properties": {
+      "name": {"type": "string", "pattern": "^[a-zA-Z0-9_.-]+$", "minLength": 1, "maxLength": "$tool_name_bytes_max"},
+      "description": {"type": ["string", "null"]},
+      "parameters": {"type": ["object", "null"], "description": "JSON Schema"},
+      "strict": {"type": ["boolean", "null"]}}},
+  "ToolChoice": {
+    "description": "With `tools` only", "anyOf": [
+      {"enum": ["none", "auto", "required"]},
+      {"type": "object", "required": ["type", "function"], "properties": {
+        "type": {"const": "function"},
+        "function": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string", "minLength": 1}}}}},
+      {"type": "object", "required": ["type", "allowed_tools"], "properties": {
+        "type": {"const": "allowed_tools"},
+        "allowed_tools": {"type": "object", "required": ["mode", "tools"], "properties": {
+          "mode": {"enum": ["auto", "required"]},
+          "tools": {"type": "array", "minItems": 1, "maxItems": "$tools_max", "items": {"$ref": "#/components/schemas/Tool"}}}}}}]},
   "Message": {
     "anyOf": [
       {"type": "object", "required": ["role", "content"], "properties": {
@@ -70,7 +110,7 @@ const char* openapi_completions_part() {
       {"type": "array", "items": {"type": "object", "required": ["type", "text"], "properties": {"type": {"const": "text"}, "text": {"type": "string"}}}}]},
   "CompletionRequest": {
     "type": "object", "required": ["prompt"],
-    "allOf": [{"$ref": "#/components/schemas/SamplingRequest"}],
+    "allOf": [{"$ref": "#/components/schemas/ChoicesRequest"}],
     "properties": {
       "prompt": {"description": "A text, texts, token ids, or lists of token ids; at most 128 choices in all, prompts times n", "anyOf": [
         {"type": "string"},
@@ -79,6 +119,7 @@ const char* openapi_completions_part() {
           {"type": "string"},
           {"type": "array", "minItems": 1, "items": {"$ref": "#/components/schemas/TokenId"}}]}}]},
       "logprobs": {"type": "integer", "minimum": 0, "maximum": "$completion_logprobs_max"},
+      "echo": {"type": "boolean", "default": false, "description": "The text begins with the prompt"},
       "suffix": {"enum": [""], "description": "Not supported"}}},
   "Usage": {
     "type": "object", "required": ["prompt_tokens", "completion_tokens", "total_tokens", "prompt_tokens_details"],
@@ -105,8 +146,13 @@ const char* openapi_completions_part() {
             "reasoning_content": {"type": ["string", "null"]},
             "tool_calls": {"type": "array", "minItems": 1, "items": {"$ref": "#/components/schemas/ToolCall"}}}},
           "logprobs": {"anyOf": [{"$ref": "#/components/schemas/ChatLogprobs"}, {"type": "null"}]},
-          "finish_reason": {"enum": ["stop", "length", "tool_calls"]}}}},
-      "usage": {"$ref": "#/components/schemas/Usage"}}},
+          "finish_reason": {"enum": ["stop", "length", "tool_calls"]},
+          "stop_reason": {"$ref": "#/components/schemas/StopReason"},
+          "token_ids": {"$ref": "#/components/schemas/TokenIds"}}}},
+      "usage": {"$ref": "#/components/schemas/Usage"},
+      "prompt_token_ids": {"$ref": "#/components/schemas/TokenIds"}}},
+  "StopReason": {"type": ["string", "integer", "null"], "description": "The stop string or stop token that ended the text"},
+  "TokenIds": {"type": "array", "items": {"$ref": "#/components/schemas/TokenId"}},
   "ToolCall": {
     "type": "object", "required": ["id", "type", "function"],
     "properties": {
@@ -138,7 +184,10 @@ const char* openapi_completions_part() {
           "index": {"type": "integer", "minimum": 0},
           "text": {"type": "string"},
           "logprobs": {"anyOf": [{"$ref": "#/components/schemas/CompletionLogprobs"}, {"type": "null"}]},
-          "finish_reason": {"enum": ["stop", "length"]}}}},
+          "finish_reason": {"enum": ["stop", "length"]},
+          "stop_reason": {"$ref": "#/components/schemas/StopReason"},
+          "token_ids": {"$ref": "#/components/schemas/TokenIds"},
+          "prompt_token_ids": {"$ref": "#/components/schemas/TokenIds"}}}},
       "usage": {"$ref": "#/components/schemas/Usage"}}},
   "CompletionLogprobs": {
     "type": "object", "required": ["tokens", "token_logprobs", "top_logprobs", "text_offset"],

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <memory>
 
+#include "server/openai/cache_salt.h"
 #include "server/openai/endpoint.h"
 #include "server/openai/response_store.h"
 #include "server/openai/responses_format.h"
@@ -30,7 +31,7 @@ ApiError no_such_response(std::string_view id, std::string param, std::string co
 }
 
 // Responses belong to the API key that made them.
-uint64_t tenant_of(const Exchange& /*exchange*/) { return 0; }
+uint64_t tenant_of(const Exchange& exchange) { return tenant_salt(exchange); }
 
 // One page of a response's input, newest first unless `ascending`.
 std::string input_items_page(Json items, bool ascending, size_t limit, std::string_view after) {

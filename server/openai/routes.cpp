@@ -29,6 +29,7 @@ void add_routes(http::Router& router, const ServiceSlot& slot) {
   add("POST", "/v1/messages/count_tokens", anthropic_count_tokens);
   add("POST", "/v1/chat/completions/render", render_chat_completion);
   add("POST", "/v1/completions/render", render_completion);
+  add("POST", "/v1/embeddings", embeddings);
   add("POST", "/tokenize", tokenize);
   add("POST", "/detokenize", detokenize);
   add("GET", "/openapi.json", openapi);
