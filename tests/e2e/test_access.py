@@ -121,3 +121,17 @@ def test_a_key_file_without_keys_does_not_open_the_server(tmp_path):
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert ended.returncode == 1
     assert "holds no key" in ended.stderr
+
+
+def test_a_stored_response_belongs_to_the_key_that_made_it(keyed):
+    body = {"input": "Hi", "max_output_tokens": 1}
+    status, _, text = ask(keyed, "/v1/responses", "POST", body, X_Api_Key="key-one")
+    assert status == 200, text
+    path = "/v1/responses/" + json.loads(text)["id"]
+    follow = {**body, "previous_response_id": json.loads(text)["id"]}
+    assert ask(keyed, path, X_Api_Key="key-two")[0] == 404
+    assert ask(keyed, path + "/input_items", X_Api_Key="key-two")[0] == 404
+    assert ask(keyed, path, "DELETE", X_Api_Key="key-two")[0] == 404
+    assert ask(keyed, "/v1/responses", "POST", follow, X_Api_Key="key-two")[0] == 404
+    assert ask(keyed, "/v1/responses", "POST", follow, X_Api_Key="key-one")[0] == 200
+    assert ask(keyed, path, X_Api_Key="key-one")[0] == 200
