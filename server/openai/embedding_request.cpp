@@ -55,8 +55,8 @@ std::variant<EmbeddingRequest, ApiError> parse_embedding_request(const Json& bod
   request.pooling = pooling == "last" ? Pooling::kLast : Pooling::kMean;
   request.dimensions = fields.integer("dimensions", 1, INT32_MAX);
   request.cache_salt = fields.string("cache_salt").value_or("");
-  if (request.cache_salt.size() > kCacheSaltBytesMax) {
-    fields.fail("cache_salt", "'cache_salt' may have at most " + std::to_string(kCacheSaltBytesMax) + " bytes.");
+  if (request.cache_salt.size() > kEmbeddingSaltBytesMax) {
+    fields.fail("cache_salt", "'cache_salt' may have at most " + std::to_string(kEmbeddingSaltBytesMax) + " bytes.");
   }
   fields.string("user");  // who asks does not change the answer, but it is text
   // What vLLM's service takes beyond this, and would change the answer.

@@ -22,14 +22,14 @@ std::string rendered_json(const Service& service, const std::vector<TokenId>& to
 BodyOrError rendered_chat(const Service& service, const ChatRequest& request) {
   const Prompts prompts = prepare_chat(service, request);
   if (const auto* error = std::get_if<ApiError>(&prompts)) return *error;
-  return rendered_json(service, std::get<0>(prompts).front());
+  return rendered_json(service, std::get<PreparedPrompts>(prompts).tokens.front());
 }
 
 BodyOrError rendered_completion(const Service& service, const CompletionRequest& request) {
   const Prompts prompts = prepare_completion(service, request);
   if (const auto* error = std::get_if<ApiError>(&prompts)) return *error;
   std::string body = "[";
-  for (const std::vector<TokenId>& tokens : std::get<0>(prompts)) {
+  for (const std::vector<TokenId>& tokens : std::get<PreparedPrompts>(prompts).tokens) {
     if (body.size() > 1) body += ',';
     body += rendered_json(service, tokens);
   }

@@ -19,7 +19,7 @@ BodyOrError tokenize_body(const Service& service, const TokenizeRequest& request
   } else {
     Prompts prompts = prepare_chat(service, std::get<ChatRequest>(request.input));
     if (const auto* error = std::get_if<ApiError>(&prompts)) return *error;
-    tokens = std::move(std::get<0>(prompts).front());
+    tokens = std::move(std::get<PreparedPrompts>(prompts).tokens.front());
   }
   std::string body = "{\"count\":" + std::to_string(tokens.size()) +
                      ",\"max_model_len\":" + std::to_string(service.engine.backend_info().context_max) +
