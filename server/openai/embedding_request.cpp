@@ -1,5 +1,6 @@
 #include "server/openai/embedding_request.h"
 
+#include "server/openai/generation_options.h"
 #include "server/openai/token_list.h"
 
 namespace twostroke::openai {
@@ -54,10 +55,7 @@ std::variant<EmbeddingRequest, ApiError> parse_embedding_request(const Json& bod
   if (pooling != "mean" && pooling != "last") fields.fail("pooling", "'pooling' must be \"mean\" or \"last\".");
   request.pooling = pooling == "last" ? Pooling::kLast : Pooling::kMean;
   request.dimensions = fields.integer("dimensions", 1, INT32_MAX);
-  request.cache_salt = fields.string("cache_salt").value_or("");
-  if (request.cache_salt.size() > kEmbeddingSaltBytesMax) {
-    fields.fail("cache_salt", "'cache_salt' may have at most " + std::to_string(kEmbeddingSaltBytesMax) + " bytes.");
-  }
+  request.cache_salt = read_cache_salt(fields);
   fields.string("user");  // who asks does not change the answer, but it is text
   // What vLLM's service takes beyond this, and would change the answer.
   if (fields.find("messages") != nullptr) {

@@ -14,7 +14,6 @@ namespace twostroke::openai {
 
 constexpr size_t kEmbeddingInputsMax = 2048;
 constexpr size_t kEmbeddingTokensMax = 300'000;  // of all inputs together, as OpenAI's service has it
-constexpr size_t kEmbeddingSaltBytesMax = 1024;
 
 struct EmbeddingRequest {
   std::string model;  // "" when the client named none

@@ -1,5 +1,7 @@
 #include "server/openai/endpoint.h"
 
+#include "server/openai/cache_salt.h"
+
 namespace twostroke::openai {
 
 namespace asio = boost::asio;
@@ -35,7 +37,7 @@ asio::awaitable<void> generate(Exchange& exchange, Service& service, const Gener
   }
   if (exchange.disconnected()) co_return;
   format.prepared(std::get<PreparedPrompts>(prompts));
-  Generation generation(service, exchange.executor(), options);
+  Generation generation(service, exchange.executor(), options, tenant_salt(exchange));
   if (const auto error = generation.start(std::get<PreparedPrompts>(std::move(prompts)), max_tokens_default)) {
     HttpResponse response = format.error_response(*error);
     co_await refuse(exchange, service, std::move(response));

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "server/openai/answer.h"
+#include "server/openai/cache_salt.h"
 #include "server/text/grammar/grammar_constraint.h"
 
 namespace twostroke::openai {
@@ -22,8 +23,12 @@ std::string new_call_id(size_t bytes) {
 
 }  // namespace
 
-Generation::Generation(Service& service, asio::any_io_executor executor, const GenerationOptions& options)
-    : service_(service), options_(options), ids_(std::make_shared<std::vector<RequestId>>()) {
+Generation::Generation(Service& service, asio::any_io_executor executor, const GenerationOptions& options,
+                       uint64_t tenant)
+    : service_(service),
+      options_(options),
+      cache_salt_(cache_salt(tenant, options.cache_salt)),
+      ids_(std::make_shared<std::vector<RequestId>>()) {
   // The ids are complete before the first event can arrive: start() fills them before it submits.
   queue_ = std::make_shared<EventQueue>(std::move(executor), service.limits.pending_events_max,
                                         [&engine = service.engine, ids = ids_] {
@@ -88,6 +93,7 @@ Request Generation::make_request(std::vector<TokenId> prompt, uint32_t index, co
   request.max_tokens = std::max(options_.max_tokens.value_or(max_tokens_default), 1U);
   request.n = options_.n;
   request.sampling = options_.sampling;
+  request.cache_salt = cache_salt_;
   // Each prompt draws on its own; the first exactly as it would alone.
   request.sampling.seed = sequence_seed(options_.sampling.seed, index * options_.n);
   request.stop_tokens = stop_tokens_;

@@ -61,7 +61,9 @@ struct Batch {
 
 class Generation {
  public:
-  Generation(Service& service, boost::asio::any_io_executor executor, const GenerationOptions& options);
+  // `tenant`: as tenant_salt() says; who shares the prefix cache with it (cache_salt.h).
+  Generation(Service& service, boost::asio::any_io_executor executor, const GenerationOptions& options,
+             uint64_t tenant);
   ~Generation();  // cancels what still runs
   Generation(const Generation&) = delete;
   Generation& operator=(const Generation&) = delete;
@@ -110,6 +112,7 @@ class Generation {
 
   Service& service_;
   GenerationOptions options_;
+  const uint64_t cache_salt_;
   std::shared_ptr<EventQueue> queue_;
   std::shared_ptr<std::vector<RequestId>> ids_;  // shared with the overflow callback
   std::vector<Part> parts_;

@@ -124,16 +124,20 @@ void read_engine_options(FieldReader& fields, GenerationOptions& options) {
     options.truncate_prompt_tokens = *count < 0 ? 0 : static_cast<uint32_t>(*count);
   }
   options.priority = static_cast<int32_t>(fields.integer("priority", INT32_MIN, INT32_MAX).value_or(0));
-  if (auto salt = fields.string("cache_salt")) {
-    if (salt->empty() || salt->size() > kCacheSaltBytesMax) {
-      fields.fail("cache_salt",
-                  "'cache_salt' must be a string of 1 to " + std::to_string(kCacheSaltBytesMax) + " bytes.");
-    }
-    options.cache_salt = std::move(*salt);
-  }
+  options.cache_salt = read_cache_salt(fields);
 }
 
 }  // namespace
+
+std::string read_cache_salt(FieldReader& fields) {
+  const auto salt = fields.string("cache_salt");
+  if (!salt) return "";
+  if (salt->empty() || salt->size() > kCacheSaltBytesMax) {
+    fields.fail("cache_salt",
+                "'cache_salt' must be a string of 1 to " + std::to_string(kCacheSaltBytesMax) + " bytes.");
+  }
+  return *salt;
+}
 
 GenerationOptions read_generation_options(FieldReader& fields, int32_t vocab_size) {
   GenerationOptions options;

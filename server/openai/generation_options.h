@@ -54,6 +54,9 @@ struct GenerationOptions {
 // Reads the shared parameters. Without a seed one is drawn at random. `vocab_size` bounds token ids.
 GenerationOptions read_generation_options(FieldReader& fields, int32_t vocab_size);
 
+// `cache_salt`, "" without one.
+std::string read_cache_salt(FieldReader& fields);
+
 // Fails on parameters that this server knows of and cannot honour, naming the first and what to use in its place;
 // harmless and unknown ones pass.
 void refuse_unsupported(FieldReader& fields);

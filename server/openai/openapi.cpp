@@ -29,8 +29,15 @@ Bounds bounds_of(const OpenApiFacts& facts) {
       {"$prompts_max", kPromptsMax},
       {"$tokenize_bytes_max", kTokenizeBytesMax},
       {"$detokenize_tokens_max", kDetokenizeTokensMax},
+      {"$stop_tokens_max", kStopTokensMax},
+      {"$allowed_tokens_max", kMaxAllowedTokens},
+      {"$bad_words_max", kBadWordsMax},
+      {"$bad_word_bytes_max", kBadWordBytesMax},
+      {"$prompt_logprobs_max", kMaxPromptLogprobs},
+      {"$grammar_bytes_max", kGrammarBytesMax},
+      {"$choice_strings_max", kChoiceStringsMax},
       {"$embedding_inputs_max", kEmbeddingInputsMax},
-      {"$cache_salt_bytes_max", kEmbeddingSaltBytesMax},
+      {"$cache_salt_bytes_max", kCacheSaltBytesMax},
       {"$tools_max", kToolsMax},
       {"$tool_name_bytes_max", kToolNameBytesMax},
       {"$metadata_pairs_max", kMetadataPairsMax},
@@ -92,16 +99,26 @@ void allow_null(Json& request) {
   }
 }
 
-Json error_answer(const char* description) {
-  return {{"description", description},
-          {"content", {{"application/json", {{"schema", {{"$ref", "#/components/schemas/Error"}}}}}}}};
+Json error_answer(const char* description, const Json& schema) {
+  return {{"description", description}, {"content", {{"application/json", {{"schema", schema}}}}}};
+}
+
+// What goes wrong below the endpoints is answered in the same way everywhere.
+Json error_schema(const std::string& path) {
+  const Json openai_shape = {{"$ref", "#/components/schemas/Error"}};
+  if (!path.starts_with("/v1/messages")) return openai_shape;
+  const Json own_shape = {{"$ref", "#/components/schemas/AnthropicError"}};
+  Json either;
+  either["anyOf"] = Json::array({own_shape, openai_shape});
+  return either;
 }
 
 // Which errors a route may answer, beside its own.
-void add_errors(Json& operation, bool post, bool keyed) {
+void add_errors(const std::string& path, Json& operation, bool post, bool keyed) {
+  const Json schema = error_schema(path);
   Json& responses = operation["responses"];
   const auto add = [&](const char* status, const char* description) {
-    if (!responses.contains(status)) responses[status] = error_answer(description);
+    if (!responses.contains(status)) responses[status] = error_answer(description, schema);
   };
   add("400", "The request is malformed, or a field of it is wrong: `param` names it.");
   if (keyed) add("401", "No valid API key.");
@@ -148,8 +165,8 @@ Json openapi_document(const OpenApiFacts& facts) {
   Json& paths = document["paths"];
   Json& schemas = document["components"]["schemas"];
   const Bounds bounds = bounds_of(facts);
-  for (const char* text : {openapi_completions_part(), openapi_responses_part(), openapi_text_part(),
-                           openapi_embeddings_part(), openapi_service_part()}) {
+  for (const char* text : {openapi_completions_part(), openapi_responses_part(), openapi_messages_part(),
+                           openapi_text_part(), openapi_embeddings_part(), openapi_service_part()}) {
     Json part = Json::parse(text);
     fill_bounds(part, bounds);
     for (const auto& [path, operations] : part["paths"].items()) paths[path] = operations;
@@ -159,7 +176,8 @@ Json openapi_document(const OpenApiFacts& facts) {
     if (name.ends_with("Request")) allow_null(schema);
   }
   for (auto& [path, operations] : paths.items()) {
-    for (auto& [method, operation] : operations.items()) add_errors(operation, method == "post", needs_key(operation));
+    for (auto& [method, operation] : operations.items())
+      add_errors(path, operation, method == "post", needs_key(operation));
   }
   return document;
 }

@@ -27,6 +27,7 @@ Json openapi_document(const OpenApiFacts& facts);
 // A part: {"paths": {...}, "schemas": {...}}.
 const char* openapi_completions_part();
 const char* openapi_responses_part();
+const char* openapi_messages_part();
 const char* openapi_text_part();
 const char* openapi_embeddings_part();
 const char* openapi_service_part();

@@ -38,19 +38,52 @@ const char* openapi_completions_part() {
       "logit_bias": {"type": "object", "maxProperties": "$logit_bias_max", "propertyNames": {"pattern": "^[0-9]+$"},
         "additionalProperties": {"type": "number", "minimum": -100, "maximum": 100}, "description": "Token ids to what is added to their logits"},
       "ignore_eos": {"type": "boolean", "default": false},
+      "min_tokens": {"type": "integer", "minimum": 0, "maximum": "$int32_max", "default": 0},
+      "stop_token_ids": {"type": "array", "maxItems": "$stop_tokens_max", "items": {"$ref": "#/components/schemas/TokenId"}},
+      "include_stop_str_in_output": {"type": "boolean", "default": false},
+      "allowed_token_ids": {"type": "array", "minItems": 1, "maxItems": "$allowed_tokens_max", "items": {"$ref": "#/components/schemas/TokenId"}},
+      "bad_words": {"anyOf": [
+        {"type": "string", "minLength": 1, "maxLength": "$bad_word_bytes_max"},
+        {"type": "array", "maxItems": "$bad_words_max", "items": {"type": "string", "minLength": 1, "maxLength": "$bad_word_bytes_max"}}]},
+      "structured_outputs": {"$ref": "#/components/schemas/StructuredOutputs"},
+      "skip_special_tokens": {"type": "boolean", "default": true},
+      "priority": {"type": "integer", "minimum": -2147483648, "maximum": "$int32_max", "default": 0, "description": "The lower goes first"},
+      "cache_salt": {"type": "string", "minLength": 1, "maxLength": "$cache_salt_bytes_max", "description": "The prefix cache is shared only between requests of equal salt and API key"},
       "stream": {"type": "boolean", "default": false}}},
   "ChoicesRequest": {
     "type": "object",
     "allOf": [{"$ref": "#/components/schemas/SamplingRequest"}],
     "properties": {
       "n": {"type": "integer", "minimum": 1, "maximum": "$choices_max", "default": 1},
-      "max_tokens": {"type": "integer", "minimum": 1, "maximum": "$int32_max"},
+      "max_tokens": {"type": "integer", "minimum": 0, "maximum": "$int32_max", "description": "0 in a completion with `echo` only"},
       "stop": {"anyOf": [
         {"type": "string", "minLength": 1, "maxLength": "$stop_string_bytes_max"},
         {"type": "array", "maxItems": "$stop_strings_max", "items": {"type": "string", "minLength": 1, "maxLength": "$stop_string_bytes_max"}}]},
+      "response_format": {"$ref": "#/components/schemas/ResponseFormat"},
+      "return_token_ids": {"type": "boolean", "default": false},
+      "include_reasoning": {"type": "boolean", "default": true},
+      "prompt_logprobs": {"type": "integer", "minimum": 0, "maximum": "$prompt_logprobs_max", "description": "Without `stream` only"},
+      "truncate_prompt_tokens": {"type": "integer", "minimum": -1, "maximum": "$int32_max", "description": "The prompt's last so many tokens; -1: what fits the context; not 0"},
+      "best_of": {"type": "integer", "minimum": 1, "description": "1 or n only"},
       "stream_options": {"type": "object", "description": "With `stream` only", "properties": {
         "include_usage": {"type": ["boolean", "null"], "default": false},
         "continuous_usage_stats": {"type": ["boolean", "null"], "default": false}}}}},
+  "ResponseFormat": {
+    "anyOf": [
+      {"type": "object", "required": ["type"], "properties": {"type": {"enum": ["text", "json_object"]}}},
+      {"type": "object", "required": ["type", "json_schema"], "properties": {
+        "type": {"const": "json_schema"},
+        "json_schema": {"type": "object", "required": ["schema"], "properties": {"schema": {"type": "object"}}}}}]},
+  "StructuredOutputs": {
+    "type": "object", "minProperties": 1, "additionalProperties": false, "description": "Exactly one of json, regex, choice and grammar",
+    "properties": {
+      "json": {"type": ["object", "boolean", "string", "null"], "description": "JSON Schema, or its text"},
+      "regex": {"anyOf": [{"type": "string", "minLength": 1, "maxLength": "$grammar_bytes_max"}, {"enum": [false, null]}]},
+      "grammar": {"description": "GBNF", "anyOf": [{"type": "string", "minLength": 1, "maxLength": "$grammar_bytes_max"}, {"enum": [false, null]}]},
+      "choice": {"anyOf": [
+        {"type": "array", "minItems": 1, "maxItems": "$choice_strings_max", "items": {"type": "string", "minLength": 1, "maxLength": "$grammar_bytes_max"}},
+        {"enum": [false, null]}]},
+      "disable_any_whitespace": {}}},
   "ChatCompletionRequest": {
     "type": "object", "required": ["messages"],
     "allOf": [{"$ref": "#/components/schemas/ChoicesRequest"}],
@@ -150,7 +183,9 @@ const char* openapi_completions_part() {
           "stop_reason": {"$ref": "#/components/schemas/StopReason"},
           "token_ids": {"$ref": "#/components/schemas/TokenIds"}}}},
       "usage": {"$ref": "#/components/schemas/Usage"},
-      "prompt_token_ids": {"$ref": "#/components/schemas/TokenIds"}}},
+      "prompt_token_ids": {"$ref": "#/components/schemas/TokenIds"},
+      "prompt_logprobs": {"$ref": "#/components/schemas/PromptLogprobs"}}},
+  "PromptLogprobs": {"type": ["array", "null"], "items": {"type": ["object", "null"]}, "description": "For each prompt token; null for the first"},
   "StopReason": {"type": ["string", "integer", "null"], "description": "The stop string or stop token that ended the text"},
   "TokenIds": {"type": "array", "items": {"$ref": "#/components/schemas/TokenId"}},
   "ToolCall": {
@@ -187,7 +222,8 @@ const char* openapi_completions_part() {
           "finish_reason": {"enum": ["stop", "length"]},
           "stop_reason": {"$ref": "#/components/schemas/StopReason"},
           "token_ids": {"$ref": "#/components/schemas/TokenIds"},
-          "prompt_token_ids": {"$ref": "#/components/schemas/TokenIds"}}}},
+          "prompt_token_ids": {"$ref": "#/components/schemas/TokenIds"},
+          "prompt_logprobs": {"$ref": "#/components/schemas/PromptLogprobs"}}}},
       "usage": {"$ref": "#/components/schemas/Usage"}}},
   "CompletionLogprobs": {
     "type": "object", "required": ["tokens", "token_logprobs", "top_logprobs", "text_offset"],

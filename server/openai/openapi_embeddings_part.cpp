@@ -25,7 +25,7 @@ const char* openapi_embeddings_part() {
       "encoding_format": {"enum": ["float", "base64"], "default": "float", "description": "base64: of little-endian 32-bit floats"},
       "dimensions": {"type": "integer", "minimum": "$embedding_size", "maximum": "$embedding_size", "description": "The model's own size only"},
       "pooling": {"enum": ["mean", "last"], "default": "mean", "description": "Over all positions, or the last one's state"},
-      "cache_salt": {"type": "string", "maxLength": "$cache_salt_bytes_max"},
+      "cache_salt": {"type": "string", "minLength": 1, "maxLength": "$cache_salt_bytes_max"},
       "user": {"type": "string"},
       "messages": {"type": "null"},
       "add_special_tokens": {"enum": [true]},

@@ -77,7 +77,12 @@ const char* openapi_responses_part() {
           "tools": {"type": "array", "minItems": 1, "maxItems": "$tools_max", "items": {"type": "object", "required": ["name"]}}}}]},
       "parallel_tool_calls": {"type": "boolean", "default": true},
       "chat_template_kwargs": {"$ref": "#/components/schemas/TemplateArguments"},
-      "text": {"type": "object", "properties": {"verbosity": {"enum": ["medium", null]}}},
+      "text": {"type": "object", "properties": {
+        "verbosity": {"enum": ["medium", null]},
+        "format": {"anyOf": [
+          {"type": "null"},
+          {"type": "object", "required": ["type"], "properties": {"type": {"enum": ["text", "json_object"]}}},
+          {"type": "object", "required": ["type", "schema"], "properties": {"type": {"const": "json_schema"}, "schema": {"type": "object"}}}]}}},
       "reasoning": {"type": "object", "properties": {"summary": {"enum": ["auto", null]}, "generate_summary": {"enum": ["auto", null]}}},
       "context_management": {"type": "null"}, "conversation": {"type": "null"}, "max_tool_calls": {"type": "null"},
       "moderation": {"type": "null"}, "prompt": {"type": "null"}, "image": {"type": "null"}}},

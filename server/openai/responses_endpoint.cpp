@@ -98,7 +98,7 @@ struct BackgroundRun {
       : service(service_in),
         executor(executor_in),
         call(std::move(call_in)),
-        generation(service, executor, call->request.chat.options),
+        generation(service, executor, call->request.chat.options, call->record.tenant),
         format(service.tokenizer, service.model_name, call->request,
                [this](const std::string& body, const Json& message) {
                  service.responses.end(finished_record(*call, body, message));

@@ -135,3 +135,21 @@ def test_a_stored_response_belongs_to_the_key_that_made_it(keyed):
     assert ask(keyed, "/v1/responses", "POST", follow, X_Api_Key="key-two")[0] == 404
     assert ask(keyed, "/v1/responses", "POST", follow, X_Api_Key="key-one")[0] == 200
     assert ask(keyed, path, X_Api_Key="key-one")[0] == 200
+
+
+def cached_tokens(server, key, salt=None):
+    body = {"prompt": list(range(1000, 1200)), "max_tokens": 1}
+    if salt is not None:
+        body["cache_salt"] = salt
+    status, _, text = ask(server, "/v1/completions", "POST", body, X_Api_Key=key)
+    assert status == 200, text
+    return json.loads(text)["usage"]["prompt_tokens_details"]["cached_tokens"]
+
+
+def test_the_prefix_cache_is_partitioned_by_key_and_salt(keyed):
+    assert cached_tokens(keyed, "key-one") == 0
+    assert cached_tokens(keyed, "key-one") > 0
+    assert cached_tokens(keyed, "key-two") == 0, "another key's prompts"
+    assert cached_tokens(keyed, "key-one", "a") == 0, "another salt"
+    assert cached_tokens(keyed, "key-one", "a") > 0
+    assert cached_tokens(keyed, "key-two", "a") == 0, "the same salt under another key"

@@ -13,6 +13,7 @@ CHECKS = [
     "content_type_conformance",
     "response_headers_conformance",
     "response_schema_conformance",
+    "negative_data_rejection",
     "unsupported_method",
     "ignored_auth",
 ]

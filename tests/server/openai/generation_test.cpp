@@ -89,7 +89,7 @@ class GenerationTest : public testing::Test {
     answer.finished.resize(choices);
     answer.entries.resize(choices);
     run([&]() -> asio::awaitable<void> {
-      Generation generation(*service_, io_.get_executor(), options);
+      Generation generation(*service_, io_.get_executor(), options, /*tenant=*/0);
       answer.error = generation.start(prepared, 100);
       while (!answer.error) {
         Batch batch = co_await generation.next(std::chrono::milliseconds(0));
@@ -412,7 +412,7 @@ TEST_F(GenerationTest, AnAbandonedGenerationEndsAtOnceAndLeavesNothing) {
   run([&]() -> asio::awaitable<void> {
     GenerationOptions options;
     options.n = 4;
-    Generation generation(*service_, io_.get_executor(), options);
+    Generation generation(*service_, io_.get_executor(), options, /*tenant=*/0);
     EXPECT_FALSE(generation.start({.tokens = {{'a'}}}, 900));
     co_await generation.next(std::chrono::milliseconds(0));
     generation.abandon();
@@ -427,7 +427,7 @@ TEST_F(GenerationTest, AClientThatDoesNotReadLosesItsOwnRequestOnly) {
   pending_events_max_ = 20;
   start(std::string(900, 'x'));
   run([&]() -> asio::awaitable<void> {
-    Generation generation(*service_, io_.get_executor(), {});
+    Generation generation(*service_, io_.get_executor(), {}, /*tenant=*/0);
     EXPECT_FALSE(generation.start({.tokens = {{'a'}}}, 900));
     // Another request, which is read, comes to its end meanwhile; its tokens are the measure of time.
     Generation other(*service_, io_.get_executor(), {.max_tokens = 200});
@@ -444,7 +444,7 @@ TEST_F(GenerationTest, AClientThatDoesNotReadLosesItsOwnRequestOnly) {
 TEST_F(GenerationTest, SilenceGivesAnEmptyBatchThatHasNotEnded) {
   start("hello", {}, {{1, {.kind = SimFault::Kind::kHang}}});
   run([&]() -> asio::awaitable<void> {
-    Generation generation(*service_, io_.get_executor(), {});
+    Generation generation(*service_, io_.get_executor(), {}, /*tenant=*/0);
     EXPECT_FALSE(generation.start({.tokens = {{'a'}}}, 10));
     const Batch silence = co_await generation.next(std::chrono::milliseconds(1));
     EXPECT_TRUE(silence.pieces.empty());
