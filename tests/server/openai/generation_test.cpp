@@ -430,7 +430,7 @@ TEST_F(GenerationTest, AClientThatDoesNotReadLosesItsOwnRequestOnly) {
     Generation generation(*service_, io_.get_executor(), {}, /*tenant=*/0);
     EXPECT_FALSE(generation.start({.tokens = {{'a'}}}, 900));
     // Another request, which is read, comes to its end meanwhile; its tokens are the measure of time.
-    Generation other(*service_, io_.get_executor(), {.max_tokens = 200});
+    Generation other(*service_, io_.get_executor(), {.max_tokens = 200}, /*tenant=*/0);
     EXPECT_FALSE(other.start({.tokens = {{'b'}}}, 900));
     while (!(co_await other.next(std::chrono::milliseconds(0))).ended) {
     }
