@@ -17,7 +17,9 @@ const char* openapi_service_part() {
       "404": {"description": "There is no such model here.", "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}}}}},
   "/livez": {"get": {
     "operationId": "livez", "summary": "Whether the process answers", "tags": ["operation"], "security": [],
-    "responses": {"200": {"description": "It does", "content": {"text/plain; charset=utf-8": {"schema": {"type": "string"}}}}}}},
+    "responses": {
+      "200": {"description": "It does", "content": {"text/plain; charset=utf-8": {"schema": {"type": "string"}}}},
+      "503": {"description": "It cannot recover: restart it", "content": {"text/plain; charset=utf-8": {"schema": {"type": "string"}}}}}}},
   "/readyz": {"get": {
     "operationId": "readyz", "summary": "Whether the server takes requests", "tags": ["operation"], "security": [],
     "responses": {
