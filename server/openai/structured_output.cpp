@@ -10,8 +10,6 @@
 namespace twostroke::openai {
 namespace {
 
-using Kind = OutputConstraint::Kind;
-
 const Json* present(const Json& object, const char* name) {
   const auto found = object.find(name);
   return found == object.end() || found->is_null() ? nullptr : &*found;
@@ -27,7 +25,8 @@ std::shared_ptr<OutputConstraint> read_response_format(FieldReader& fields, cons
     return nullptr;
   }
   if (*type == "text") return nullptr;
-  auto constraint = std::make_shared<OutputConstraint>(OutputConstraint{.kind = Kind::kJsonObject, .param = kParam});
+  auto constraint = std::make_shared<OutputConstraint>(
+      OutputConstraint{.kind = OutputConstraint::Kind::kJsonObject, .param = kParam});
   if (*type == "json_object") return constraint;
   const Json* outer = present(format, "json_schema");
   const Json* schema = outer != nullptr && outer->is_object() ? present(*outer, "schema") : nullptr;
@@ -36,14 +35,14 @@ std::shared_ptr<OutputConstraint> read_response_format(FieldReader& fields, cons
                 "'response_format' of the type \"json_schema\" needs the schema, an object, in 'json_schema.schema'.");
     return nullptr;
   }
-  constraint->kind = Kind::kJsonSchema;
+  constraint->kind = OutputConstraint::Kind::kJsonSchema;
   constraint->schema = *schema;
   return constraint;
 }
 
 // A schema as an object, true or false, or as the JSON text of one.
 bool read_json(FieldReader& fields, const Json& value, OutputConstraint& constraint) {
-  constraint.kind = Kind::kJsonSchema;
+  constraint.kind = OutputConstraint::Kind::kJsonSchema;
   constraint.schema = value;
   if (value.is_string()) {
     const std::string& text = value.get_ref<const std::string&>();
@@ -61,7 +60,7 @@ bool read_json(FieldReader& fields, const Json& value, OutputConstraint& constra
 }
 
 bool read_text(FieldReader& fields, const std::string& name, const Json& value, OutputConstraint& constraint) {
-  constraint.kind = name == "regex" ? Kind::kRegex : Kind::kGbnf;
+  constraint.kind = name == "regex" ? OutputConstraint::Kind::kRegex : OutputConstraint::Kind::kGbnf;
   const std::string param = "structured_outputs." + name;
   if (!value.is_string() || value.get_ref<const std::string&>().empty() ||
       value.get_ref<const std::string&>().size() > kGrammarBytesMax) {
@@ -73,7 +72,7 @@ bool read_text(FieldReader& fields, const std::string& name, const Json& value, 
 }
 
 bool read_choice(FieldReader& fields, const Json& value, OutputConstraint& constraint) {
-  constraint.kind = Kind::kChoice;
+  constraint.kind = OutputConstraint::Kind::kChoice;
   const bool strings = value.is_array() && !value.empty() && value.size() <= kChoiceStringsMax &&
                        std::all_of(value.begin(), value.end(), [](const Json& item) {
                          return item.is_string() && !item.get_ref<const std::string&>().empty() &&
@@ -133,15 +132,15 @@ GrammarCache::Compiled compile_choices(const std::vector<std::string>& choices) 
 // Names what the constraint is made of: kind, then source.
 std::string cache_key(const OutputConstraint& constraint) {
   switch (constraint.kind) {
-    case Kind::kJsonObject:
+    case OutputConstraint::Kind::kJsonObject:
       return "o";
-    case Kind::kJsonSchema:
+    case OutputConstraint::Kind::kJsonSchema:
       return "s" + to_text(constraint.schema);
-    case Kind::kRegex:
+    case OutputConstraint::Kind::kRegex:
       return "r" + constraint.text;
-    case Kind::kChoice:
+    case OutputConstraint::Kind::kChoice:
       return "c" + to_text(Json(constraint.choices));
-    case Kind::kGbnf:
+    case OutputConstraint::Kind::kGbnf:
       break;
   }
   return "g" + constraint.text;
@@ -164,15 +163,15 @@ std::shared_ptr<const OutputConstraint> read_output_constraint(FieldReader& fiel
 GrammarCache::Compiled compile_constraint(const OutputConstraint& constraint, GrammarCache& cache) {
   return cache.get(cache_key(constraint), [&]() -> GrammarCache::Compiled {
     switch (constraint.kind) {
-      case Kind::kJsonObject:
+      case OutputConstraint::Kind::kJsonObject:
         return grammar::compile_json_object();
-      case Kind::kJsonSchema:
+      case OutputConstraint::Kind::kJsonSchema:
         return grammar::compile_json_schema(constraint.schema);
-      case Kind::kRegex:
+      case OutputConstraint::Kind::kRegex:
         return grammar::compile_regex_grammar(constraint.text);
-      case Kind::kChoice:
+      case OutputConstraint::Kind::kChoice:
         return compile_choices(constraint.choices);
-      case Kind::kGbnf:
+      case OutputConstraint::Kind::kGbnf:
         break;
     }
     return grammar::compile_gbnf(constraint.text);

@@ -2,6 +2,7 @@
 beyond OpenAI's own, over the real model."""
 
 import json
+import signal
 import urllib.error
 import urllib.request
 
@@ -85,6 +86,29 @@ def test_a_prompt_beyond_the_context_is_a_real_400_for_a_stream_too(server, path
     error = json.loads(text)["error"]
     assert set(error) == {"message", "type", "param", "code"} and error["code"] == "context_length_exceeded"
     assert "This model's maximum context length is" in error["message"]
+
+
+def test_a_fault_in_mid_stream_is_an_error_event_and_then_done(start_server):
+    server = start_server("--drain-timeout-ms", "100")
+    body = {"prompt": "Go:", "max_tokens": 8000, "ignore_eos": True, "stream": True}
+    request = urllib.request.Request(
+        server.url + "/v1/completions", json.dumps(body).encode(), {"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(request, timeout=120) as answer:
+        first = answer.readline()
+        server.process.send_signal(signal.SIGTERM)
+        events = [event for event in (first + answer.read()).decode().split("\n\n") if event and event != ":"]
+    assert events[-1] == "data: [DONE]"
+    fault = json.loads(events[-2].removeprefix("data: "))
+    assert set(fault) == {"error"} and set(fault["error"]) == {"message", "type", "param", "code"}
+    assert all("error" not in json.loads(event.removeprefix("data: ")) for event in events[:-2])
+
+
+def test_a_full_queue_says_when_to_come_again(start_server):
+    server = start_server("--max-waiting-requests", "1", "--max-running", "1", "--backend", "sim")
+    status, headers, text = post(server, "/v1/completions", {"prompt": ["a"] * 64, "max_tokens": 100})
+    assert status == 429 and int(headers["Retry-After"]) >= 1 and headers["x-request-id"]
+    assert json.loads(text)["error"]["code"] == "rate_limit_exceeded"
 
 
 def test_another_content_type_is_refused(server):
