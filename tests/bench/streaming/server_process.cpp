@@ -12,16 +12,9 @@
 
 extern char** environ;
 
+#include "tests/bench/streaming/fail.h"
+
 namespace twostroke {
-namespace {
-
-[[noreturn]] void fail(const std::string& message) {
-  std::fprintf(stderr, "bench_streaming: %s\n", message.c_str());
-  std::exit(1);
-}
-
-}  // namespace
-
 ServerProcess::ServerProcess(const std::vector<std::string>& command) {
   std::vector<char*> arguments;
   for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));

@@ -13,6 +13,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "tests/bench/streaming/fail.h"
+
 namespace twostroke {
 namespace {
 
@@ -20,11 +22,6 @@ constexpr size_t kReadBytes = 256 * 1024;
 constexpr size_t kTailBytes = 1024;  // holds the usage event, [DONE] and the last chunk
 constexpr std::string_view kEnd = "data: [DONE]\n\n\r\n0\r\n\r\n";
 constexpr std::string_view kTokens = "\"completion_tokens\":";
-
-[[noreturn]] void fail(const std::string& message) {
-  std::fprintf(stderr, "bench_streaming: %s\n", message.c_str());
-  std::exit(1);
-}
 
 double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();

@@ -12,7 +12,7 @@
 namespace twostroke::grammar {
 namespace {
 
-std::string refusal(std::string_view text) {
+std::string gbnf_refusal(std::string_view text) {
   const auto grammar = compile_gbnf(text);
   EXPECT_FALSE(grammar.ok()) << text;
   return grammar.ok() ? "" : grammar.status().message();
@@ -97,33 +97,33 @@ TEST(Gbnf, HoldsARuleOverSeveralLinesWithinParenthesesAndBehindBars) {
 }
 
 TEST(Gbnf, SaysOnWhichLineItsErrorsAre) {
-  EXPECT_EQ(refusal("root ::= \"a\"\nb ::= \"x\n"), "line 2: a text has no '\"' at its end");
-  EXPECT_EQ(refusal("root ::= a\na ::= b\n\nc ::= \"x\""), "line 2: there is no rule 'b'");
-  EXPECT_EQ(refusal("a ::= \"x\""), "the grammar has no rule 'root', where its texts begin");
-  EXPECT_EQ(refusal(""), "the grammar has no rule 'root', where its texts begin");
-  EXPECT_EQ(refusal("root ::= (\"a\"\n\n"), "line 3: expected ')', found the end");
-  EXPECT_EQ(refusal("root ::= \"a\")"), "line 1: expected the end of the line, found ')'");
-  EXPECT_EQ(refusal("root = \"a\""), "line 1: expected '::=' behind 'root', found '='");
-  EXPECT_EQ(refusal("\n\nroot ::= *"), "line 3: there is nothing before '*'");
-  EXPECT_EQ(refusal("root ::= [a"), "line 1: a class has no ']' at its end");
-  EXPECT_EQ(refusal("root ::= []"), "line 1: a class needs at least one character");
-  EXPECT_EQ(refusal("root ::= [z-a]"), "line 1: a range ends before it begins");
-  EXPECT_EQ(refusal("root ::= \"\\q\""), "line 1: unknown escape '\\q'");
-  EXPECT_EQ(refusal("root ::= \"\\x4\""), "line 1: expected 2 hexadecimal digits, found '\"'");
-  EXPECT_EQ(refusal("root ::= \"\\uD800\""), "line 1: an escape names no Unicode character");
-  EXPECT_EQ(refusal("root ::= \"a\"{3,1}"), "line 1: a repetition's highest number is below its lowest");
-  EXPECT_EQ(refusal("root ::= \"a\"{x}"), "line 1: expected a number of repetitions, found 'x'");
-  EXPECT_EQ(refusal("root ::= \"a\"{99999999999}"), "line 1: a number of repetitions is above 1000000");
-  EXPECT_EQ(refusal("root ::= \"a\"\nroot ::= \"b\""), "line 2: rule 'root' is defined twice");
-  EXPECT_EQ(refusal("root ::= \"\xFF\""), "line 1: the grammar is not UTF-8");
-  EXPECT_EQ(refusal(std::string_view("root ::= \0", 10)), "line 1: unexpected the byte 0x00");
-  EXPECT_EQ(refusal("root ::= <think>"), "line 1: there is no vocabulary to look up <think> in; write <[number]>");
-  EXPECT_EQ(refusal("root ::= \"a\" root"), "the grammar has no text: every way through it goes on for ever");
+  EXPECT_EQ(gbnf_refusal("root ::= \"a\"\nb ::= \"x\n"), "line 2: a text has no '\"' at its end");
+  EXPECT_EQ(gbnf_refusal("root ::= a\na ::= b\n\nc ::= \"x\""), "line 2: there is no rule 'b'");
+  EXPECT_EQ(gbnf_refusal("a ::= \"x\""), "the grammar has no rule 'root', where its texts begin");
+  EXPECT_EQ(gbnf_refusal(""), "the grammar has no rule 'root', where its texts begin");
+  EXPECT_EQ(gbnf_refusal("root ::= (\"a\"\n\n"), "line 3: expected ')', found the end");
+  EXPECT_EQ(gbnf_refusal("root ::= \"a\")"), "line 1: expected the end of the line, found ')'");
+  EXPECT_EQ(gbnf_refusal("root = \"a\""), "line 1: expected '::=' behind 'root', found '='");
+  EXPECT_EQ(gbnf_refusal("\n\nroot ::= *"), "line 3: there is nothing before '*'");
+  EXPECT_EQ(gbnf_refusal("root ::= [a"), "line 1: a class has no ']' at its end");
+  EXPECT_EQ(gbnf_refusal("root ::= []"), "line 1: a class needs at least one character");
+  EXPECT_EQ(gbnf_refusal("root ::= [z-a]"), "line 1: a range ends before it begins");
+  EXPECT_EQ(gbnf_refusal("root ::= \"\\q\""), "line 1: unknown escape '\\q'");
+  EXPECT_EQ(gbnf_refusal("root ::= \"\\x4\""), "line 1: expected 2 hexadecimal digits, found '\"'");
+  EXPECT_EQ(gbnf_refusal("root ::= \"\\uD800\""), "line 1: an escape names no Unicode character");
+  EXPECT_EQ(gbnf_refusal("root ::= \"a\"{3,1}"), "line 1: a repetition's highest number is below its lowest");
+  EXPECT_EQ(gbnf_refusal("root ::= \"a\"{x}"), "line 1: expected a number of repetitions, found 'x'");
+  EXPECT_EQ(gbnf_refusal("root ::= \"a\"{99999999999}"), "line 1: a number of repetitions is above 1000000");
+  EXPECT_EQ(gbnf_refusal("root ::= \"a\"\nroot ::= \"b\""), "line 2: rule 'root' is defined twice");
+  EXPECT_EQ(gbnf_refusal("root ::= \"\xFF\""), "line 1: the grammar is not UTF-8");
+  EXPECT_EQ(gbnf_refusal(std::string_view("root ::= \0", 10)), "line 1: unexpected the byte 0x00");
+  EXPECT_EQ(gbnf_refusal("root ::= <think>"), "line 1: there is no vocabulary to look up <think> in; write <[number]>");
+  EXPECT_EQ(gbnf_refusal("root ::= \"a\" root"), "the grammar has no text: every way through it goes on for ever");
 }
 
 TEST(Gbnf, RefusesGroupsThatNestTooDeep) {
   const std::string deep = "root ::= " + std::string(60'000, '(') + "\"a\"" + std::string(60'000, ')');
-  EXPECT_EQ(refusal(deep), "line 1: groups nest more than 200 deep");
+  EXPECT_EQ(gbnf_refusal(deep), "line 1: groups nest more than 200 deep");
   const std::string fits = "root ::= " + std::string(200, '(') + "\"a\"" + std::string(200, ')');
   EXPECT_TRUE(accepts(gbnf(fits), "a"));
 }

@@ -29,7 +29,7 @@ void expect_texts(SchemaText schema, const std::vector<std::string>& pass, const
   for (const auto& text : fail) EXPECT_FALSE(accepts(grammar, text)) << text;
 }
 
-Status refusal(SchemaText schema, const JsonSchemaOptions& options = {}) {
+Status schema_refusal(SchemaText schema, const JsonSchemaOptions& options = {}) {
   const auto grammar = compile_json_schema(nlohmann::ordered_json::parse(schema), options);
   EXPECT_FALSE(grammar.ok()) << schema.substr(0, 200);
   return grammar.ok() ? Status() : grammar.status();
@@ -142,7 +142,7 @@ TEST(JsonSchema, CountsProperties) {
   expect_texts(R"({"type": "object", "properties": {"a": {}}, "additionalProperties": true, "minProperties": 2})",
                {R"({"a":1,"d":1})", R"({"a":1,"d":1,"e":1})"}, {R"({"a":1})", R"({"d":1})"});
   expect_texts(R"({"type": "object", "minProperties": 1})", {R"({"a":1})", R"({"a":1,"b":1})"}, {"{}"});
-  EXPECT_EQ(refusal(R"({"type": "object", "minProperties": 2})").code(), StatusCode::kUnsupported);
+  EXPECT_EQ(schema_refusal(R"({"type": "object", "minProperties": 2})").code(), StatusCode::kUnsupported);
 }
 
 TEST(JsonSchema, ArraysHavePrefixesAndBounds) {
@@ -230,13 +230,13 @@ TEST(JsonSchema, RefusesByNameAndPlace) {
       {R"-({"type": "string", "pattern": "a(?=b)"})-", "the schema: 'pattern' at 4: look-ahead is not supported"},
   };
   for (const auto& [schema, message] : cases) {
-    const Status status = refusal(schema);
+    const Status status = schema_refusal(schema);
     EXPECT_EQ(status.code(), StatusCode::kUnsupported) << schema;
     EXPECT_EQ(status.message(), message);
   }
   JsonSchemaOptions strict;
   strict.ignore_unique_items = false;
-  EXPECT_EQ(refusal(R"({"type": "array", "uniqueItems": true})", strict).code(), StatusCode::kUnsupported);
+  EXPECT_EQ(schema_refusal(R"({"type": "array", "uniqueItems": true})", strict).code(), StatusCode::kUnsupported);
 }
 
 TEST(JsonSchema, SaysWhatIsNoSchema) {
@@ -256,7 +256,7 @@ TEST(JsonSchema, SaysWhatIsNoSchema) {
       {R"({"pattern": "("})", "'pattern' at 2"},
   };
   for (const auto& [schema, part] : cases) {
-    const Status status = refusal(schema);
+    const Status status = schema_refusal(schema);
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << schema << status.message();
     EXPECT_NE(status.message().find(part), std::string::npos) << status.message();
   }
@@ -269,7 +269,7 @@ TEST(JsonSchema, EndsAtItsLimits) {
     return text + "true" + std::string(depth, '}');
   };
   EXPECT_TRUE(compiled(nested(199)));
-  EXPECT_NE(refusal(nested(3000)).message().find("nests more than 200"), std::string::npos);
+  EXPECT_NE(schema_refusal(nested(3000)).message().find("nests more than 200"), std::string::npos);
 
   // Every level doubles the alternatives.
   std::string doubling = R"({"$ref": "#/$defs/0", "$defs": {)";
@@ -277,7 +277,8 @@ TEST(JsonSchema, EndsAtItsLimits) {
     const std::string next = "{\"$ref\":\"#/$defs/" + std::to_string(i + 1) + "\"}";
     doubling += "\"" + std::to_string(i) + "\":{\"anyOf\":[" + next + "," + next + "]},";
   }
-  EXPECT_NE(refusal(doubling + R"("40": {"type": "integer"}}})").message().find("alternatives"), std::string::npos);
+  EXPECT_NE(schema_refusal(doubling + R"("40": {"type": "integer"}}})").message().find("alternatives"),
+            std::string::npos);
   // A chain of references of any length is no recursion; only what applies to one value is bounded.
   std::string chain = R"({"$ref": "#/$defs/0", "$defs": {)";
   for (int i = 0; i < 5'000; ++i)
