@@ -119,7 +119,7 @@ Answer TestClient::read_answer(bool to_head) {
     answer.headers.emplace_back(line.substr(0, colon), line.substr(colon + 2));
   }
   if (answer.status == 0) return answer;
-  if (to_head || answer.status < 200) {
+  if (to_head || answer.status < 200 || answer.status == 204) {  // no body
     answer.complete = true;
   } else if (answer.header("Transfer-Encoding") == "chunked") {
     read_chunks(answer);
