@@ -10,6 +10,7 @@ namespace twostroke::grammar {
 namespace {
 
 constexpr size_t kDecimalDigitsMax = 400;
+constexpr size_t kDoubleDigits = 15;
 constexpr DfaLimits kNumberLimits{20'000};  // states; what a divisor of four digits takes
 constexpr std::string_view kNumberBytes = "-.0123456789";
 
@@ -141,8 +142,8 @@ Result<Dfa> multiples(const Decimal& divisor) {
   return dfa.ok() ? Result<Dfa>(minimize(*dfa)) : dfa;
 }
 
-// The notation alone.
-Result<Dfa> notation(const NumberSet& set, size_t whole_digits, size_t fraction_digits) {
+// The notation alone. `known_digits`: of the numbers in the conditions.
+Result<Dfa> notation(const NumberSet& set, size_t whole_digits, size_t fraction_digits, size_t known_digits) {
   const auto up_to = [](size_t digits) { return "{0," + std::to_string(digits - 1) + "}"; };
   const std::string natural = "[1-9][0-9]" + up_to(whole_digits);
   const std::string fraction = "\\.[0-9]{1," + std::to_string(fraction_digits) + "}";
@@ -151,7 +152,11 @@ Result<Dfa> notation(const NumberSet& set, size_t whole_digits, size_t fraction_
   // Zero has no sign, however many digits it has.
   Result<Dfa> signs = compile_regex("-?(?:0|" + natural + ")(?:" + fraction + ")?", true);
   Result<Dfa> minus_zero = compile_regex("-0(?:\\.0*)?", true);
-  Result<Dfa> all = combine(*signs, *minus_zero, DfaOperation::kDifference);
+  // With a fraction, no more digits in all than a double tells apart.
+  const std::string digits_max = std::to_string(std::max(kDoubleDigits, known_digits) + 1);
+  Result<Dfa> exact = compile_regex("-?(?:[0-9]+|[0-9.]{3," + digits_max + "})", true);
+  Result<Dfa> all =
+      combine(*combine(*signs, *exact, DfaOperation::kIntersection), *minus_zero, DfaOperation::kDifference);
   if (set.integers) return all;
   return combine(*all, *compile_regex("-?[0-9]+(?:\\.0*)?", true), DfaOperation::kDifference);
 }
@@ -234,14 +239,16 @@ Result<Dfa> number_texts(const NumberSet& set) {
   }
   size_t whole_digits = kNumberDigits;
   size_t fraction_digits = kNumberDigits;
+  size_t known_digits = 0;
   const auto allow = [&](const Decimal& value) {
+    known_digits = std::max(known_digits, value.whole.size() + value.fraction.size());
     whole_digits = std::max(whole_digits, value.whole.size());
     fraction_digits = std::max(fraction_digits, value.fraction.size());
   };
   for (const auto& bound : set.bounds) allow(bound.value);
   for (const auto& divisor : set.multiples_of) allow(divisor);
 
-  Result<Dfa> texts = notation(set, whole_digits, fraction_digits);
+  Result<Dfa> texts = notation(set, whole_digits, fraction_digits, known_digits);
   const auto narrow = [&](const Result<Dfa>& by, DfaOperation operation) {
     if (!texts.ok()) return;
     texts = by.ok() ? combine(*texts, *by, operation, kNumberLimits) : by;

@@ -73,19 +73,23 @@ std::vector<SchemaReader::Alternative> SchemaReader::negation(const Atom& atom) 
   return alternatives;
 }
 
-// Whether some way to fail can be said; it has no effect.
-bool SchemaReader::can_negate(const Atom& atom, int depth) {
-  constexpr int kDepthMax = 10;
-  if (depth > kDepthMax || failed()) return false;
+// Whether some way to fail can be said; it has no effect. No, where a schema leads back to itself, or too far.
+bool SchemaReader::can_negate(const Atom& atom) {
+  constexpr int kDepthMax = 30;
+  const auto [known, is_new] = negatable_.try_emplace(atom, false);
+  if (!is_new) return known->second;
+  if (negation_depth_ >= kDepthMax || failed()) return false;
+  ++negation_depth_;
   const std::vector<Alternative> alternatives = negation(atom);
-  if (failed()) {
-    if (status_.code() == StatusCode::kUnsupported) status_ = Status();
-    return false;
-  }
-  return std::any_of(alternatives.begin(), alternatives.end(), [&](const Alternative& alternative) {
-    return std::all_of(alternative.atoms.begin(), alternative.atoms.end(),
-                       [&](const Atom& part) { return part.demand == Demand::kHolds || can_negate(part, depth + 1); });
-  });
+  bool result = !failed();
+  if (status_.code() == StatusCode::kUnsupported) status_ = Status();
+  result = result && std::any_of(alternatives.begin(), alternatives.end(), [&](const Alternative& alternative) {
+             return std::all_of(alternative.atoms.begin(), alternative.atoms.end(),
+                                [&](const Atom& part) { return part.demand == Demand::kHolds || can_negate(part); });
+           });
+  --negation_depth_;
+  negatable_[atom] = result;
+  return result;
 }
 
 void SchemaReader::negate_keyword(const SchemaJson& schema, const std::string& name, const SchemaJson& value,
@@ -182,7 +186,7 @@ void SchemaReader::negate_keyword(const SchemaJson& schema, const std::string& n
       if (!value.is_object()) return fail(&schema, "'properties' is an object of schemas");
       for (const auto& [property, property_schema] : value.items()) {
         if (property_schema.is_boolean() && property_schema.get<bool>()) continue;
-        if (demand == Demand::kFailsKnowably && !can_negate({&property_schema, demand}, 0)) continue;
+        if (demand == Demand::kFailsKnowably && !can_negate({&property_schema, demand})) continue;
         add([property = property, atom = Atom{&property_schema, demand}](Shape& shape) {
           narrow_types(&shape, kObjectType);
           shape.required.push_back(property);

@@ -118,7 +118,7 @@ class SchemaReader {
 
   // schema_negation.cpp
   std::vector<Alternative> negation(const Atom& atom);
-  bool can_negate(const Atom& atom, int depth);
+  bool can_negate(const Atom& atom);
   void negate_keyword(const SchemaJson& schema, const std::string& keyword, const SchemaJson& value, Demand demand,
                       std::vector<Alternative>* alternatives);
 
@@ -139,6 +139,8 @@ class SchemaReader {
   uint64_t work_ = 0;
   std::vector<Chain> chains_{{nullptr, 0, 0}};  // 0: no schema
   std::map<Goal, Shapes> shapes_;
+  std::map<Atom, bool> negatable_;
+  int negation_depth_ = 0;
   std::unordered_map<std::string, std::shared_ptr<const Dfa>> patterns_;
   std::map<const SchemaJson*, std::vector<Discriminator>> discriminators_;  // one for each of its shapes
 };

@@ -126,8 +126,9 @@ struct Shape {
     return objects.empty() && required.empty() && forbidden.empty() && extra.empty() && names.empty() &&
            properties.is_bare() && !unevaluated_properties;
   }
-  bool is_bare() const {
-    return types == kAllTypes && !values && bare_numbers() && bare_strings() && bare_arrays() && bare_objects();
+  bool is_bare() const {  // nothing is said
+    return types == kAllTypes && !is_typed && mentioned == 0 && !values && bare_numbers() && bare_strings() &&
+           bare_arrays() && bare_objects();
   }
 };
 

@@ -102,8 +102,8 @@ TEST(JsonSchema, BoundsOfDecimalsAreExact) {
   expect_texts(R"({"type": "number", "minimum": -12.5, "exclusiveMaximum": 0.1})",
                {"-12.5", "-12.50", "-12.49", "0", "0.0", "0.09999999", "-0.5", "0.00"},
                {"-12.51", "-13", "0.1", "0.10", "0.11", "1", "-0", "-0.0", "1e-2", "00", "0.", ".5"});
-  expect_texts(R"({"type": "number", "minimum": 1e20})", {"100000000000000000000", "100000000000000000000.5"},
-               {"99999999999999999999"});
+  expect_texts(R"({"type": "number", "minimum": 1e20})", {"100000000000000000000"},
+               {"99999999999999999999", "100000000000000000000.5"});
   expect_texts(R"({"type": "integer", "minimum": 1.5, "maximum": 3.5})", {"2", "3"}, {"1", "4", "2.0"});
   expect_texts(R"({"type": "number"})", {"-0.5e-10", "1E5", "0", "12.50"}, {"01", "+1", "1.", "1e1000", "--1"});
   expect_texts(R"({"minimum": 5, "exclusiveMinimum": true, "type": "integer"})", {"6"}, {"5"});
@@ -210,6 +210,33 @@ TEST(JsonSchema, ReferencesMayRecurse) {
   expect_texts(
       R"({"$id": "https://example.org/s", "$defs": {"a": {"const": 1}}, "$ref": "https://example.org/s#/$defs/a"})",
       {"1"}, {"2"});
+}
+
+TEST(JsonSchema, AlternativesThatOverlapMayRecurse) {
+  expect_texts(
+      R"({"$defs": {"tree": {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"$ref": "#/$defs/tree"}}, "required": ["a"]}},
+      "oneOf": [{"properties": {"b": {"$ref": "#/$defs/tree"}}, "additionalProperties": true}, {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}]})",
+      {R"({"b":{"a":1}})", "{}"}, {R"({"b":{"a":1},"a":""})"});
+  // Each schema leads to the next.
+  std::string chain = R"({"oneOf": [{"$ref": "#/$defs/0"}, {"type": "object"}], "$defs": {)";
+  for (int i = 0; i < 3'000; ++i)
+    chain += "\"" + std::to_string(i) + R"(":{"type":"object","properties":{"p":{"$ref":"#/$defs/)" +
+             std::to_string(i + 1) + "\"}}},";
+  const auto grammar = compile_json_schema(nlohmann::ordered_json::parse(chain + R"("3000": {"type": "integer"}}})"));
+  EXPECT_TRUE(grammar.ok() || !grammar.status().message().empty());
+}
+
+TEST(JsonSchema, AgreesWithPythonsJsonschema) {
+  std::ifstream file(std::string(TWOSTROKE_TESTS_DIR) + "/text/grammar/fixtures/schemas.json");
+  const auto reference = nlohmann::ordered_json::parse(file);
+  ASSERT_GT(reference["cases"].size(), 50U);
+  for (const auto& test : reference["cases"]) {
+    SCOPED_TRACE(test["schema"].dump());
+    const auto grammar = compile_json_schema(test["schema"]);
+    ASSERT_TRUE(grammar.ok()) << grammar.status().message();
+    for (const auto& text : test["texts"])
+      EXPECT_EQ(accepts(*grammar, text[0].get<std::string>()), text[1].get<bool>()) << text[0];
+  }
 }
 
 TEST(JsonSchema, AnnotationsAndUnknownWordsSayNothing) {
