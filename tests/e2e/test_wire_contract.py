@@ -226,6 +226,18 @@ def test_special_tokens_show_when_they_are_wanted(server):
     assert chat(server, **fields)["choices"][0]["message"]["content"] == ""
 
 
+def test_a_cache_salt_keeps_prefixes_apart(server):
+    prompt = "The same long beginning, again and again. " * 20
+
+    def cached(**fields):
+        return complete(server, prompt=prompt, max_tokens=1, **fields)["usage"]["prompt_tokens_details"]["cached_tokens"]
+
+    assert cached(cache_salt="mine") == 0
+    assert cached(cache_salt="mine") > 0
+    assert cached(cache_salt="yours") == 0
+    assert cached() == 0
+
+
 def test_a_truncated_prompt_keeps_its_end(server):
     whole = complete(server, max_tokens=0, echo=True, return_token_ids=True)["choices"][0]["prompt_token_ids"]
     body = complete(server, max_tokens=1, truncate_prompt_tokens=3, return_token_ids=True)
