@@ -19,11 +19,11 @@ Prompts prepare_message(const Service& service, const AnthropicRequest& request)
   return prompts;
 }
 
-using Parser = Parsed<AnthropicRequest> (*)(const Json& body, int32_t vocab_size);
+using AnthropicParser = Parsed<AnthropicRequest> (*)(const Json& body, int32_t vocab_size);
 
 // The checked request, or nullptr when it has been refused.
 asio::awaitable<std::shared_ptr<const AnthropicRequest>> read_anthropic_request(Exchange& exchange, Service& service,
-                                                                                Parser parser) {
+                                                                                AnthropicParser parser) {
   Parsed<AnthropicRequest> parsed = co_await read_request<AnthropicRequest>(exchange, service, parser);
   std::optional<ApiError> error;
   if (auto* found = std::get_if<ApiError>(&parsed)) {

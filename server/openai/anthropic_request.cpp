@@ -142,7 +142,8 @@ void translate_output_config(FieldReader& fields, ChatTranslation& translation) 
   translation.names.emplace_back("response_format.json_schema", "output_config.format");
 }
 
-std::variant<AnthropicRequest, ApiError> parse(const Json& body, int32_t vocab_size, bool needs_max_tokens) {
+std::variant<AnthropicRequest, ApiError> parse_conversation(const Json& body, int32_t vocab_size,
+                                                            bool needs_max_tokens) {
   FieldReader fields(body);
   AnthropicRequest request;
   ChatTranslation translation;
@@ -170,11 +171,11 @@ std::variant<AnthropicRequest, ApiError> parse(const Json& body, int32_t vocab_s
 }  // namespace
 
 std::variant<AnthropicRequest, ApiError> parse_anthropic_request(const Json& body, int32_t vocab_size) {
-  return parse(body, vocab_size, /*needs_max_tokens=*/true);
+  return parse_conversation(body, vocab_size, /*needs_max_tokens=*/true);
 }
 
 std::variant<AnthropicRequest, ApiError> parse_count_tokens_request(const Json& body, int32_t vocab_size) {
-  return parse(body, vocab_size, /*needs_max_tokens=*/false);
+  return parse_conversation(body, vocab_size, /*needs_max_tokens=*/false);
 }
 
 }  // namespace twostroke::openai

@@ -17,6 +17,13 @@ namespace asio = boost::asio;
 using http::Exchange;
 using http::HttpResponse;
 
+// One call, shared by its coroutine, the text threads and a run in the background.
+struct ResponseCall {
+  ResponsesRequest request;
+  std::shared_ptr<const StoredResponse> previous;
+  StoredResponse record;  // what it leaves, complete but for the answer when prepare_response() has run
+};
+
 namespace {
 
 constexpr size_t kInputItemsPageMax = 100;
@@ -52,13 +59,6 @@ asio::awaitable<void> respond_json(Exchange& exchange, std::string body) {
   response.body = std::move(body);
   co_await exchange.respond(std::move(response));
 }
-
-// One call, shared by its coroutine, the text threads and a run in the background.
-struct ResponseCall {
-  ResponsesRequest request;
-  std::shared_ptr<const StoredResponse> previous;
-  StoredResponse record;  // what it leaves, complete but for the answer when prepare_response() has run
-};
 
 // "[a,b]" and "[c]" are "[a,b,c]".
 std::string joined_arrays(const std::string& first, const std::string& second) {
