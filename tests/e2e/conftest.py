@@ -42,7 +42,8 @@ class Server:
         threading.Thread(target=lambda: self.log.extend(self.process.stderr), daemon=True).start()
 
     def client(self, **options):
-        return openai.OpenAI(base_url=self.url + "/v1", api_key="none", **{"max_retries": 0, "timeout": 120, **options})
+        defaults = {"base_url": self.url + "/v1", "api_key": "none", "max_retries": 0, "timeout": 120}
+        return openai.OpenAI(**{**defaults, **options})
 
     def get(self, path):
         """Status and text of a GET."""

@@ -171,3 +171,13 @@ def test_an_output_format_holds(claude):
         messages=[{"role": "user", "content": "Ada is 36."}], output_format=Person, **{**OPTIONS, "max_tokens": 80}
     )
     assert isinstance(message.parsed_output, Person)
+
+
+def test_the_clients_own_header_carries_the_key(start_server):
+    server = start_server("--api-key", "secret")
+    message = anthropic.Anthropic(base_url=server.url, api_key="secret").messages.create(messages=QUESTION, **OPTIONS)
+    assert message.content
+    with pytest.raises(anthropic.AuthenticationError):
+        anthropic.Anthropic(base_url=server.url, api_key="wrong", max_retries=0).messages.create(
+            messages=QUESTION, **OPTIONS
+        )

@@ -3,7 +3,7 @@
 import openai
 import pydantic
 import pytest
-from langchain_openai import ChatOpenAI
+from langchain_openai import ChatOpenAI, OpenAIEmbeddings
 
 QUESTION = "Name three colours of the rainbow."
 
@@ -69,6 +69,15 @@ def test_the_conversation_goes_on_behind_a_tools_result(chat):
 def test_structured_output_is_an_object_of_its_class(chat, method):
     person = chat(max_tokens=80).with_structured_output(Person, method=method).invoke("Ada is 36 years old.")
     assert isinstance(person, Person)
+
+
+def test_texts_have_embeddings(server):
+    embeddings = OpenAIEmbeddings(
+        base_url=server.url + "/v1", api_key="none", model="smollm2", check_embedding_ctx_length=False
+    )
+    one, two = embeddings.embed_documents(["The sky is blue.", "Grass is green."])
+    assert len(one) == len(two) > 100 and one != two
+    assert embeddings.embed_query("The sky is blue.") == pytest.approx(one, abs=1e-4)
 
 
 def test_errors_keep_their_classes(chat):

@@ -94,7 +94,7 @@ def test_a_schema_holds(complete):
     Person.model_validate_json(answer.choices[0].message.content)
 
 
-def test_errors_have_its_classes(complete):
+def test_errors_have_its_classes(complete, start_server):
     with pytest.raises(litellm.ContextWindowExceededError):
         complete(messages=[{"role": "user", "content": "x " * 20_000}])
     with pytest.raises(litellm.BadRequestError):
@@ -103,6 +103,10 @@ def test_errors_have_its_classes(complete):
         complete(model="openai/gpt-9")
     with pytest.raises(litellm.Timeout):
         complete(timeout=0.3, max_tokens=4000, extra_body={"ignore_eos": True})
+    guarded = start_server("--api-key", "secret")
+    with pytest.raises(litellm.AuthenticationError):
+        complete(url=guarded.url)
+    assert complete(url=guarded.url, api_key="secret", max_tokens=1).choices
 
 
 def test_a_full_queue_is_a_rate_limit(complete, start_server):

@@ -63,6 +63,24 @@ def test_a_client_that_gives_up_leaves_nothing_running(server):
         assert time.monotonic() < deadline, "its tokens are still being made"
 
 
+def test_a_wrong_key_is_an_authentication_error(start_server):
+    server = start_server("--api-key", "secret")
+    with pytest.raises(openai.AuthenticationError):
+        server.client().models.list()
+    assert server.client(api_key="secret").models.list().data
+
+
+def test_a_response_belongs_to_the_key_that_made_it(start_server):
+    server = start_server("--api-key", "one", "--api-key", "two")
+    one, two = server.client(api_key="one"), server.client(api_key="two")
+    response = one.responses.create(model="smollm2", input="Hi", max_output_tokens=1)
+    assert one.responses.retrieve(response.id).id == response.id
+    with pytest.raises(openai.NotFoundError):
+        two.responses.retrieve(response.id)
+    with pytest.raises(openai.NotFoundError):
+        two.responses.create(model="smollm2", input="x", previous_response_id=response.id)
+
+
 def test_answers_are_parsed_into_classes(client):
     chat = client.chat.completions.parse(
         model="smollm2", messages=MESSAGES, response_format=Person, max_tokens=80, temperature=0
