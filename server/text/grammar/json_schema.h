@@ -14,6 +14,7 @@
 // numbers
 //   under a condition with an exponent, or as -0;
 // - names of listed properties, and `enum` and `const`, in other spellings than the usual one;
+// - objects that reach `minProperties` by more than one additional property, whose names might repeat;
 // - values for which more than one alternative of a `oneOf`, or of an `anyOf` beneath `unevaluatedProperties`, is hard
 // to
 //   tell from the others.

@@ -49,6 +49,19 @@ void exclude(Shape* shape, const SchemaJson& value) {
   }
 }
 
+// An array whose item at `index` is there and does not satisfy a schema.
+std::function<void(Shape&)> item_fails(size_t index, const Atom& atom) {
+  return [index, atom](Shape& shape) {
+    static const SchemaJson kAnything = true;
+    narrow_types(&shape, kArrayType);
+    shape.items.min = std::max<uint64_t>(shape.items.min, index + 1);
+    ArrayPart part;
+    part.prefix.assign(index, {&kAnything});
+    part.prefix.push_back(atom);
+    shape.arrays.push_back(std::move(part));
+  };
+}
+
 }  // namespace
 
 std::vector<SchemaReader::Alternative> SchemaReader::negation(const Atom& atom) {
@@ -68,6 +81,7 @@ std::vector<SchemaReader::Alternative> SchemaReader::negation(const Atom& atom) 
     if (status_.code() != StatusCode::kUnsupported) continue;
     refused = std::exchange(status_, Status());
     if (atom.demand == Demand::kFails) break;
+    has_left_out_ = true;
   }
   if (!refused.ok() && (atom.demand == Demand::kFails || alternatives.empty())) status_ = refused;
   return alternatives;
@@ -186,7 +200,10 @@ void SchemaReader::negate_keyword(const SchemaJson& schema, const std::string& n
       if (!value.is_object()) return fail(&schema, "'properties' is an object of schemas");
       for (const auto& [property, property_schema] : value.items()) {
         if (property_schema.is_boolean() && property_schema.get<bool>()) continue;
-        if (demand == Demand::kFailsKnowably && !can_negate({&property_schema, demand})) continue;
+        if (demand == Demand::kFailsKnowably && !can_negate({&property_schema, demand})) {
+          has_left_out_ = true;
+          continue;
+        }
         add([property = property, atom = Atom{&property_schema, demand}](Shape& shape) {
           narrow_types(&shape, kObjectType);
           shape.required.push_back(property);
@@ -223,7 +240,27 @@ void SchemaReader::negate_keyword(const SchemaJson& schema, const std::string& n
     case Keyword::kUniqueItems:
       if (value.is_boolean() && !value.get<bool>()) return;
       return refuse(&schema, "the negation of '" + name + "'");
+    case Keyword::kPrefixItems: {
+      const std::vector<Atom> items = schema_list(schema, name, value);
+      for (size_t i = 0; i < items.size(); ++i) {
+        const Atom item{items[i].schema, demand};
+        if (demand == Demand::kFails || can_negate(item))
+          add(item_fails(i, item));
+        else
+          has_left_out_ = true;
+      }
+      return;
+    }
     case Keyword::kItems:
+      if (value.is_boolean() && value.get<bool>()) return;
+      // Some item behind the prefix fails. That it is the first one is not all there is, but tells most arrays apart.
+      if (demand == Demand::kFailsKnowably && !value.is_array() && can_negate({&value, demand})) {
+        const auto prefix = schema.find("prefixItems");
+        add(item_fails(prefix != schema.end() && prefix->is_array() ? prefix->size() : 0, {&value, demand}));
+        has_left_out_ = true;
+        return;
+      }
+      return refuse(&schema, "the negation of '" + name + "'");
     case Keyword::kAdditionalProperties:
       if (value.is_boolean() && value.get<bool>()) return;
       return refuse(&schema, "the negation of '" + name + "'");

@@ -30,6 +30,9 @@ class SchemaReader {
   void fail(const SchemaJson* schema, const std::string& message);
   void refuse(const SchemaJson* schema, const std::string& what);
 
+  // Whether alternatives were left out because it cannot be said exactly when they hold (Demand::kFailsKnowably).
+  bool has_left_out() const { return has_left_out_; }
+
   // The alternatives for a goal; none: nothing satisfies it. Those that can be seen to have no value are left out.
   using Shapes = std::shared_ptr<const std::vector<Shape>>;
   Shapes shapes(const Goal& goal);
@@ -141,6 +144,7 @@ class SchemaReader {
   std::map<Goal, Shapes> shapes_;
   std::map<Atom, bool> negatable_;
   int negation_depth_ = 0;
+  bool has_left_out_ = false;
   std::unordered_map<std::string, std::shared_ptr<const Dfa>> patterns_;
   std::map<const SchemaJson*, std::vector<Discriminator>> discriminators_;  // one for each of its shapes
 };

@@ -53,6 +53,9 @@ Result<ExprId> SchemaWriter::write() {
     builder_.define(rule, choice(alternatives));
   }
   if (reader_.failed()) return reader_.status();
+  if (!is_satisfiable && reader_.has_left_out())
+    return unsupported(
+        "the schema: 'oneOf' whose alternatives may hold together in ways that cannot be told is not supported");
   if (!is_satisfiable) return invalid_argument("no value satisfies the schema");
   return *result;
 }

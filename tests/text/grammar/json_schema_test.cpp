@@ -184,6 +184,14 @@ TEST(JsonSchema, AlternativesAreMergedWithWhatStandsBesideThem) {
       {R"({"a":1,"b":2})", R"({"a":5})"}, {R"({"a":0})", R"({"b":2})", R"({"a":1.5})"});
 }
 
+TEST(JsonSchema, AlternativesOfArraysAreToldByTheirItems) {
+  expect_texts(
+      R"({"oneOf": [{"type": "array", "items": {"type": "string"}}, {"type": "array", "items": {"type": "integer"}}]})",
+      {R"(["a","b"])", "[1]"}, {"[]", R"(["a",1])"});
+  expect_texts(R"({"type": "array", "not": {"prefixItems": [{"const": 1}, {"type": "string"}]}})",
+               {"[2]", "[1,2]", R"([2,"a"])"}, {"[]", "[1]", R"([1,"a"])"});
+}
+
 TEST(JsonSchema, ConditionsAndNegations) {
   expect_texts(R"({"type": "object", "properties": {"k": {"enum": ["x", "y"]}, "v": {}}, "required": ["k", "v"],
       "if": {"properties": {"k": {"const": "x"}}}, "then": {"properties": {"v": {"type": "integer"}}}, "else": {"properties": {"v": {"type": "string"}}}})",
