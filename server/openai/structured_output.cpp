@@ -10,6 +10,9 @@
 namespace twostroke::openai {
 namespace {
 
+// One way of white space, which costs fewer tokens; and what cannot be held to is refused, never dropped.
+constexpr grammar::JsonSchemaOptions kJsonOptions{.any_whitespace = false, .ignore_unique_items = false};
+
 const Json* present(const Json& object, const char* name) {
   const auto found = object.find(name);
   return found == object.end() || found->is_null() ? nullptr : &*found;
@@ -164,9 +167,9 @@ GrammarCache::Compiled compile_constraint(const OutputConstraint& constraint, Gr
   return cache.get(cache_key(constraint), [&]() -> GrammarCache::Compiled {
     switch (constraint.kind) {
       case OutputConstraint::Kind::kJsonObject:
-        return grammar::compile_json_object();
+        return grammar::compile_json_object(kJsonOptions);
       case OutputConstraint::Kind::kJsonSchema:
-        return grammar::compile_json_schema(constraint.schema);
+        return grammar::compile_json_schema(constraint.schema, kJsonOptions);
       case OutputConstraint::Kind::kRegex:
         return grammar::compile_regex_grammar(constraint.text);
       case OutputConstraint::Kind::kChoice:

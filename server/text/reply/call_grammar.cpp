@@ -161,6 +161,7 @@ ExprId CallGrammar::reasoning(const PromptEnd& prompt) {
 ExprId CallGrammar::json_value(const Json& schema, const std::string& place) {
   grammar::JsonSchemaOptions options;
   options.any_whitespace = false;
+  options.ignore_unique_items = false;  // refused, never dropped
   return take(grammar::json_schema_expression(builder_, schema, options), place);
 }
 

@@ -84,5 +84,17 @@ TEST(StructuredOutput, EachKindBecomesAGrammarOfItsTexts) {
   EXPECT_EQ(cache.size(), std::size(cases));
 }
 
+TEST(StructuredOutput, RefusesAKeywordThatItCannotHoldATextTo) {
+  GrammarCache cache;
+  const OutputConstraint constraint{
+      .kind = OutputConstraint::Kind::kJsonSchema,
+      .schema = Json::parse(R"({"type": "object", "properties": {"tags": {"type": "array", "uniqueItems": true}}})")};
+  const auto compiled = compile_constraint(constraint, cache);
+  ASSERT_FALSE(compiled.ok());
+  EXPECT_EQ(compiled.status().code(), StatusCode::kUnsupported);
+  EXPECT_NE(compiled.status().message().find("properties.tags"), std::string::npos) << compiled.status().message();
+  EXPECT_NE(compiled.status().message().find("'uniqueItems'"), std::string::npos) << compiled.status().message();
+}
+
 }  // namespace
 }  // namespace twostroke::openai
