@@ -96,6 +96,36 @@ Seeds all_seeds() {
     seeds["tokenizer"].push_back(chosen + "The the abcab 123 <|im_end|>\n\n  <think>é▁漢字🙂\xff I'm"s);
   }
   seeds["gguf"] = gguf_seeds();
+  for (char chosen = 0; chosen < 40; ++chosen) {  // every format; the last bytes are its own words
+    std::string words = {chosen, 3, 'H', 'i', ' '};
+    for (int word = 0; word < 60; ++word) words += static_cast<char>(0x80 + (word * 7 + chosen) % 60);
+    seeds["reply"].push_back(words);
+  }
+  seeds["regex"] = {
+      "[a-c]{2,4}(x|\\d+)?\0\1\2\3\4\5"s,
+      "^\\d{4}-\\d\\d(T.*)?$\0\1\1\1\1\1"s,
+      "(?:é|\\u6f22|[^\\x00-\\x7f])+\\s?\\w*?\0\1\2\3"s,
+  };
+  seeds["json_schema"] = {
+      R"({"type": "object", "properties": {"a": {"type": "integer", "minimum": -3, "maximum": 120}, "b": {"enum": )"
+      R"(["x", 1, null]}}, "required": ["a"], "additionalProperties": false})"
+      "\0\0\1\2\3\4\5\6\7"s,
+      R"({"type": "array", "items": {"anyOf": [{"type": "string", "pattern": "^a+$"}, {"$ref": "#/$defs/n"}]}, )"
+      R"("minItems": 1, "maxItems": 3, "$defs": {"n": {"type": "number", "multipleOf": 0.5}}})"
+      "\0\1\1\1\1\1"s,
+      R"({"oneOf": [{"const": {"k": [true]}}, {"type": "string", "format": "date", "minLength": 2}], "not": )"
+      R"({"type": "null"}})"
+      "\0\5\4\3"s,
+      R"({"allOf": [{"properties": {"x": {"type": "boolean"}}}, {"patternProperties": {"^y": {"type": "null"}}}]})"
+      "\0\1\2"s,
+  };
+  seeds["gbnf"] = {
+      "root ::= object\nobject ::= \"{\" (pair (\",\" pair)*)? \"}\"\npair ::= string \": \" (string | number | "
+      "object)\n"
+      "string ::= [\"] [^\"\\\\]* [\"]\nnumber ::= \"-\"? [0-9]{1,5} (\".\" [0-9]+)?\n\0\0\1\2\3\4\5\6\7\x08"s,
+      "# lists\nroot ::= (item \"\\n\")+ | [\\u00e9\\x41-\\x5A] .\nitem ::= \"a\" item? \"b\" | \"\"\n\0\1\1\1\1"s,
+      "root ::= a | b\na ::= \"x\" b{2} \"y\"?\nb ::= [^a-z\\n]{0,3} (\"é\" | a)?\n\0\3\1\4\1\5"s,
+  };
   return seeds;
 }
 
