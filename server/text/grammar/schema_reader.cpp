@@ -212,7 +212,8 @@ std::vector<KeyClass> SchemaReader::key_classes(const Shape& shape, const std::v
   Dfa base = value_or_fail(all_text_but(listed));
   if (!shape.names.empty()) {
     Dfa allowed;
-    for (const auto& alternative : *shapes(shape.names)) {
+    const Shapes alternatives = shapes(shape.names);  // named: nobody else may hold it
+    for (const auto& alternative : *alternatives) {
       if ((alternative.types & kStringType) == 0) continue;
       allowed = value_or_fail(combine(allowed, strings(alternative), DfaOperation::kUnion));
     }

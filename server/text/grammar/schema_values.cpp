@@ -204,7 +204,8 @@ std::optional<std::set<std::string>> SchemaReader::few_values(const Shape& shape
 const std::vector<SchemaReader::Discriminator>& SchemaReader::discriminators(const SchemaJson& schema) {
   if (const auto known = discriminators_.find(&schema); known != discriminators_.end()) return known->second;
   std::vector<Discriminator> result;
-  for (const Shape& shape : *shapes({{&schema}})) {
+  const Shapes alternatives = shapes({{&schema}});  // named: nobody else may hold it
+  for (const Shape& shape : *alternatives) {
     Discriminator discriminator{shape.types, few_values(shape), {}};
     for (const auto& name : shape.required) {
       std::set<std::string> texts;

@@ -253,6 +253,17 @@ TEST(JsonSchema, AnnotationsAndUnknownWordsSayNothing) {
       {"1"}, {"null", R"("a")"});
 }
 
+// What is known of an alternative ends with the error in it; a sanitizer sees a use of it afterwards.
+TEST(JsonSchema, RefusesAlternativesThatAreNoSchemas) {
+  for (const std::string wrong : {R"({"format": 2})", R"({"type": 2})", R"({"required": 2})", R"({"enum": 2})"}) {
+    EXPECT_EQ(schema_refusal(R"({"oneOf": [{}, )" + wrong + "]}").code(), StatusCode::kInvalidArgument) << wrong;
+    EXPECT_EQ(schema_refusal(R"({"oneOf": [)" + wrong + ", {}]}").code(), StatusCode::kInvalidArgument) << wrong;
+    EXPECT_EQ(schema_refusal(R"({"type": "object", "propertyNames": )" + wrong + "}").code(),
+              StatusCode::kInvalidArgument)
+        << wrong;
+  }
+}
+
 TEST(JsonSchema, RefusesByNameAndPlace) {
   const std::pair<std::string_view, std::string_view> cases[] = {
       {R"({"type": "object", "properties": {"age": {"type": "array", "contains": {}}}})",
