@@ -8,16 +8,13 @@
 // - additional properties, where a schema lists some with `properties` or `patternProperties`, and says nothing about
 //   others with `additionalProperties`, as callers who list properties mean it;
 // - values of types that a schema without `type`, `enum` or `const` has no keyword for: {"minLength": 1} is a string.
-// One
-//   that says nothing at all stands for any value, and at the root for any object;
+//   One that says nothing at all stands for any value, and at the root for any object;
 // - numbers with more than 16 digits before or behind the point, where no bound has more; integers as 1.0 or 1e2;
-// numbers
-//   under a condition with an exponent, or as -0;
+//   numbers under a condition with an exponent, or as -0;
 // - names of listed properties, and `enum` and `const`, in other spellings than the usual one;
 // - objects that reach `minProperties` by more than one additional property, whose names might repeat;
 // - values for which more than one alternative of a `oneOf`, or of an `anyOf` beneath `unevaluatedProperties`, is hard
-// to
-//   tell from the others.
+//   to tell from the others.
 //
 // Supported: type, enum, const; minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf (a number of up to
 // five digits), of integers and decimals alike; minLength, maxLength, pattern, format (string_format.h; and int32,
@@ -48,7 +45,7 @@ struct JsonSchemaOptions {
   // tabs. Never before or behind the whole. false: one way to print, with a space behind ':' and ','.
   bool any_whitespace = true;
   // No grammar can see that two items are equal. true: `uniqueItems` is accepted all the same, and texts are not held
-  // to it; false: it is refused.
+  // to it (the command `grammar`); false: it is refused (requests).
   bool ignore_unique_items = true;
 };
 
