@@ -1,8 +1,8 @@
-// Which tokens count as what. Every prompt token of a request is counted once, as computed (prefill_tokens) or as
+// Which tokens count as what. Every prompt token of a request is counted once, as computed (computed_tokens) or as
 // cached (cached_tokens), by whichever of its sequences gets there first: LiveRequest::prompt_counted is how far that
 // has come. So for every request whose prompt was completed
 //
-//     prefill_tokens + cached_tokens == prompt_tokens
+//     computed_tokens + cached_tokens == prompt_tokens
 //
 // exactly, whatever was preempted, forked or found again. What is computed below that mark, or below a sequence's own
 // high-water mark in its output, is work done again. The one exception is the last prompt token, which every sequence
@@ -36,13 +36,17 @@ void Scheduler::Impl::count_row(const Sequence& sequence, const Row& row) {
 
   // Position p is read by attention together with the p before it.
   const uint64_t context = (uint64_t{begin} + 1 + end) * sequence.planned / 2;
+  StepShape& shape = counts.shape;
   if (is_decode(sequence)) {
-    ++counts.decode_rows;
-    counts.context_tokens_decode += context;
+    ++shape.decode_rows;
+    shape.decode_tokens += sequence.planned;
+    shape.decode_context += context;
   } else {
-    ++counts.prefill_rows;
-    counts.context_tokens_prefill += context;
+    ++shape.prefill_rows;
+    shape.prefill_tokens += sequence.planned;
+    shape.prefill_context += context;
   }
+  shape.logit_tokens += (row.samples ? 1 : 0) + static_cast<uint32_t>(row.targets.size());
   if (row.samples) ++counts.sampled_tokens;
   counts.scored_tokens += static_cast<uint32_t>(row.targets.size());
 
@@ -50,7 +54,7 @@ void Scheduler::Impl::count_row(const Sequence& sequence, const Row& row) {
   uint32_t again = 0;
   if (begin < prompt_end) {
     const uint32_t fresh_begin = std::clamp(live.prompt_counted, begin, prompt_end);
-    counts.prefill_tokens += prompt_end - fresh_begin;
+    counts.computed_tokens += prompt_end - fresh_begin;
     again = fresh_begin - begin;
     const bool first_sample = fresh_begin == prompt && sequence.computed_max < prompt;
     if (first_sample) --again;

@@ -38,8 +38,8 @@ SchedulerLimits without_waiting_bounds(SchedulerLimits limits) {
 }
 
 StepClass class_of(const StepCounts& counts) {
-  if (counts.prefill_rows == 0) return StepClass::kDecode;
-  return counts.decode_rows == 0 ? StepClass::kPrefill : StepClass::kMixed;
+  if (counts.shape.prefill_rows == 0) return StepClass::kDecode;
+  return counts.shape.decode_rows == 0 ? StepClass::kPrefill : StepClass::kMixed;
 }
 
 // Requests waiting, and their prompt tokens.

@@ -43,6 +43,7 @@
 #include "backend/step.h"
 #include "scheduler/event.h"
 #include "scheduler/request.h"
+#include "scheduler/step_shape.h"
 #include "scheduler/time.h"
 
 namespace twostroke {
@@ -73,21 +74,18 @@ struct SchedulerGauges {
 // What one step did, by phase. Counts; times are the engine's.
 //
 // Prompt tokens are counted once per request, whichever of its sequences computes or finds them first, and however
-// often that happens again. So for a request whose prompt is complete: prefill_tokens + cached_tokens = prompt tokens,
+// often that happens again. So for a request whose prompt is complete: computed_tokens + cached_tokens = prompt tokens,
 // exactly. (The last prompt token, which each of n sequences computes for its own first sample, is counted for the
 // first alone.)
 struct StepCounts {
-  uint32_t decode_rows = 0;  // rows of one token whose sequence was otherwise computed and past its prompt
-  uint32_t prefill_rows = 0;
-  uint32_t prefill_tokens = 0;     // prompt tokens computed for the first time
+  StepShape shape;
+  uint32_t computed_tokens = 0;    // prompt tokens computed for the first time
   uint32_t cached_tokens = 0;      // prompt tokens found in the prefix cache, counted once per request
   uint32_t recomputed_tokens = 0;  // computed again: after preemption, or because a sibling's blocks are gone
   uint32_t sampled_tokens = 0;     // output tokens made (of decode rows and of last chunks)
   uint32_t scored_tokens = 0;      // prompt tokens whose log-probability was computed. Logits: sampled + scored
   uint32_t preemptions = 0;
-  uint32_t prefix_queries = 0;          // prompt tokens looked up in the prefix cache, counted once per request
-  uint64_t context_tokens_prefill = 0;  // positions read by attention, summed over tokens
-  uint64_t context_tokens_decode = 0;
+  uint32_t prefix_queries = 0;  // prompt tokens looked up in the prefix cache, counted once per request
 };
 
 class Scheduler {

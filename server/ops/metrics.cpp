@@ -168,17 +168,17 @@ struct Metrics::Impl {
 
   void observe_step(const StepOutput& output) {
     const StepCounts& counts = output.counts;
-    prefill_computed.Increment(counts.prefill_tokens);
+    prefill_computed.Increment(counts.computed_tokens);
     prefill_cached.Increment(counts.cached_tokens);
-    decode_tokens.Increment(counts.decode_rows);
+    decode_tokens.Increment(counts.shape.decode_rows);
     output_tokens.Increment(counts.sampled_tokens);
     recomputed_tokens.Increment(counts.recomputed_tokens);
-    context_prefill.Increment(static_cast<double>(counts.context_tokens_prefill));
-    context_decode.Increment(static_cast<double>(counts.context_tokens_decode));
+    context_prefill.Increment(static_cast<double>(counts.shape.prefill_context));
+    context_decode.Increment(static_cast<double>(counts.shape.decode_context));
     step_seconds_of[static_cast<size_t>(output.step_class)]->Observe(to_seconds(output.duration_ns));
-    if (counts.prefill_rows > 0) step_rows_prefill.Observe(counts.prefill_rows);
-    if (counts.decode_rows > 0) step_rows_decode.Observe(counts.decode_rows);
-    step_tokens.Observe(counts.prefill_tokens + counts.recomputed_tokens + counts.decode_rows);
+    if (counts.shape.prefill_rows > 0) step_rows_prefill.Observe(counts.shape.prefill_rows);
+    if (counts.shape.decode_rows > 0) step_rows_decode.Observe(counts.shape.decode_rows);
+    step_tokens.Observe(counts.shape.tokens());
     prefix_queries.Increment(counts.prefix_queries);
     prefix_hits.Increment(counts.cached_tokens);
     preemptions.Increment(counts.preemptions);

@@ -226,9 +226,11 @@ TEST(BrokenPlans, ADecodeLeftOutIsFoundEvenWhenTheCountsAgree) {
   StepCounts counts;
   harness.scheduler.schedule(0, harness.plan, counts);
   drop_first_row(harness.plan);
-  --counts.decode_rows;
+  --counts.shape.decode_rows;
+  --counts.shape.decode_tokens;
+  --counts.shape.logit_tokens;
   --counts.sampled_tokens;
-  counts.context_tokens_decode -= 6;
+  counts.shape.decode_context -= 6;
   EXPECT_THAT(harness.checker.check(harness.plan, counts, 4), HasSubstr("a running decode got no row"));
 }
 
@@ -243,8 +245,9 @@ TEST(BrokenPlans, ARowThatDoesNotGoOnWhereItWasIsFound) {
   --harness.plan.rows[0].position;
   --harness.plan.rows[0].token_count;
   harness.plan.tokens.pop_back();
-  counts.prefill_tokens -= 1;
-  counts.context_tokens_prefill = 5 + 6 + 7 + 8;
+  counts.computed_tokens -= 1;
+  counts.shape.prefill_tokens -= 1;
+  counts.shape.prefill_context = 5 + 6 + 7 + 8;
   harness.plan.rows[0].block_count = 2;
   harness.plan.blocks.resize(2);
   EXPECT_THAT(harness.checker.check(harness.plan, counts, 4), HasSubstr("does not go on"));
@@ -286,7 +289,7 @@ TEST(BrokenEvents, AWrongCountOfTokensIsFound) {
   harness.step();
   SchedulerTestPeer::sequence(harness.scheduler, 1)->request->prompt_counted = 20;
   harness.step();
-  EXPECT_THAT(harness.problem, HasSubstr("prefill_tokens"));
+  EXPECT_THAT(harness.problem, HasSubstr("computed_tokens"));
 }
 
 TEST(BrokenProgress, AStallIsFound) {

@@ -78,7 +78,7 @@ TEST_F(EngineTest, PostsOncePerStepWithItsClassAndDuration) {
   for (size_t i = 0; i < outputs.size(); ++i) {
     EXPECT_TRUE(outputs[i].stepped);
     EXPECT_EQ(outputs[i].step_class, i == 0 ? StepClass::kPrefill : StepClass::kDecode);
-    EXPECT_EQ(outputs[i].counts.prefill_tokens, i == 0 ? 3U : 0U);
+    EXPECT_EQ(outputs[i].counts.computed_tokens, i == 0 ? 3U : 0U);
     EXPECT_GT(outputs[i].duration_ns, 0);
     total_ns += outputs[i].duration_ns;
   }
@@ -102,7 +102,7 @@ TEST_F(EngineTest, EightStreamsGetTheirTokenInEveryMixedStep) {
   for (const StepOutput& output : collector_.outputs()) {
     if (output.step_class != StepClass::kMixed) continue;
     ++mixed;
-    EXPECT_EQ(output.counts.decode_rows, 8U);
+    EXPECT_EQ(output.counts.shape.decode_rows, 8U);
   }
   EXPECT_GE(mixed, 1U);
   const auto records = collector_.records();

@@ -20,7 +20,7 @@ TEST(Fork, SiblingsShareOnePromptAndDrawWithSeedsOfTheirOwn) {
   ASSERT_TRUE(harness.submit(siblings(3, 10, 5)).ok());
   harness.run();
   EXPECT_EQ(harness.problem, "");
-  EXPECT_EQ(harness.total.prefill_tokens, 10u) << "counted and computed once";
+  EXPECT_EQ(harness.total.computed_tokens, 10u) << "counted and computed once";
   EXPECT_EQ(harness.total.cached_tokens, 0u);
   EXPECT_EQ(harness.total.recomputed_tokens, 0u);
   EXPECT_EQ(harness.track(1).summary.prompt_tokens, 10u);
@@ -38,7 +38,7 @@ TEST(Fork, ASiblingTakesOverThePromptOfTheLastThatHasIt) {
     ASSERT_TRUE(harness.submit(siblings(4, prompt, 1)).ok());
     harness.run();
     EXPECT_EQ(harness.problem, "");
-    EXPECT_EQ(harness.total.prefill_tokens, prompt);
+    EXPECT_EQ(harness.total.computed_tokens, prompt);
     EXPECT_EQ(harness.total.recomputed_tokens, 0u) << "prompt of " << prompt;
     EXPECT_EQ(harness.track(1).summary.output_tokens, 4u);
   }
@@ -75,9 +75,9 @@ TEST(Fork, SharesFullBlocksAndCopiesThePartialOne) {
   ASSERT_NE(row, nullptr);
   EXPECT_EQ(row->position, 9u);
   EXPECT_EQ(row->token_count, 1u);
-  EXPECT_EQ(harness.counts.decode_rows, 1u);
-  EXPECT_EQ(harness.counts.prefill_rows, 2u);
-  EXPECT_EQ(harness.counts.prefill_tokens, 0u);
+  EXPECT_EQ(harness.counts.shape.decode_rows, 1u);
+  EXPECT_EQ(harness.counts.shape.prefill_rows, 2u);
+  EXPECT_EQ(harness.counts.computed_tokens, 0u);
 }
 
 TEST(Fork, CopiesABlockThatThePromptFillsExactly) {
@@ -98,7 +98,7 @@ TEST(Fork, OfAPromptOfOneTokenSharesNothing) {
   ASSERT_TRUE(harness.submit(siblings(3, 1, 5)).ok());
   harness.run();
   EXPECT_EQ(harness.problem, "");
-  EXPECT_EQ(harness.total.prefill_tokens, 1u);
+  EXPECT_EQ(harness.total.computed_tokens, 1u);
 }
 
 TEST(Fork, NeedsNoPrefixCache) {
@@ -108,7 +108,7 @@ TEST(Fork, NeedsNoPrefixCache) {
   ASSERT_TRUE(harness.submit(std::move(request)).ok());
   harness.run();
   EXPECT_EQ(harness.problem, "");
-  EXPECT_EQ(harness.total.prefill_tokens, 10u);
+  EXPECT_EQ(harness.total.computed_tokens, 10u);
   EXPECT_EQ(harness.total.recomputed_tokens, 0u);
   EXPECT_EQ(harness.scheduler.gauges().blocks_cached, 0u);
 }
@@ -120,7 +120,7 @@ TEST(Fork, MoreSiblingsThanMayRunTakeTurns) {
   ASSERT_TRUE(harness.submit(siblings(5, 10, 5)).ok());
   harness.run();
   EXPECT_EQ(harness.problem, "");
-  EXPECT_EQ(harness.total.prefill_tokens, 10u);
+  EXPECT_EQ(harness.total.computed_tokens, 10u);
 }
 
 TEST(Fork, AnotherLeadsWhenTheLeaderEndsInMidPrompt) {
@@ -137,7 +137,7 @@ TEST(Fork, AnotherLeadsWhenTheLeaderEndsInMidPrompt) {
   EXPECT_EQ(harness.problem, "");
   EXPECT_EQ(harness.track(1).outputs[0].size(), 0u);
   EXPECT_EQ(harness.track(1).outputs[1].size(), 5u);
-  EXPECT_EQ(harness.total.prefill_tokens + harness.total.cached_tokens, 10u);
+  EXPECT_EQ(harness.total.computed_tokens + harness.total.cached_tokens, 10u);
 }
 
 TEST(Fork, SiblingsGoOnByThemselvesWhenTheLeaderEndsWithItsFirstToken) {
@@ -148,7 +148,7 @@ TEST(Fork, SiblingsGoOnByThemselvesWhenTheLeaderEndsWithItsFirstToken) {
   EXPECT_EQ(harness.scheduler.gauges().blocks_referenced, 0u);
   harness.run();
   EXPECT_EQ(harness.problem, "");
-  EXPECT_EQ(harness.total.prefill_tokens, 10u);
+  EXPECT_EQ(harness.total.computed_tokens, 10u);
   EXPECT_LE(harness.total.recomputed_tokens, 2u) << "the prefix cache had the rest";
 }
 

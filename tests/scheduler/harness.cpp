@@ -10,9 +10,12 @@ namespace twostroke::test {
 namespace {
 
 void add(StepCounts& total, const StepCounts& counts) {
-  total.decode_rows += counts.decode_rows;
-  total.prefill_rows += counts.prefill_rows;
-  total.prefill_tokens += counts.prefill_tokens;
+  total.shape.decode_rows += counts.shape.decode_rows;
+  total.shape.prefill_rows += counts.shape.prefill_rows;
+  total.shape.decode_tokens += counts.shape.decode_tokens;
+  total.shape.prefill_tokens += counts.shape.prefill_tokens;
+  total.shape.logit_tokens += counts.shape.logit_tokens;
+  total.computed_tokens += counts.computed_tokens;
   total.cached_tokens += counts.cached_tokens;
   total.recomputed_tokens += counts.recomputed_tokens;
   total.sampled_tokens += counts.sampled_tokens;
@@ -280,7 +283,7 @@ void Harness::count_rows() {
     }
     computed_max = std::max(computed_max, row.position + row.token_count);
   }
-  if (prefill != counts.prefill_tokens) fail("prefill_tokens is not what the rows compute for the first time");
+  if (prefill != counts.computed_tokens) fail("computed_tokens is not what the rows compute for the first time");
   if (cached != counts.cached_tokens) fail("cached_tokens is not what the rows leave out");
   if (recomputed != counts.recomputed_tokens) fail("recomputed_tokens is not what the rows compute again");
 }

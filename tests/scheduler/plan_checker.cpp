@@ -91,23 +91,28 @@ std::string PlanChecker::check_writes(const StepPlan& plan) const {
 std::string PlanChecker::check_counts(const StepPlan& plan, const StepCounts& counts) const {
   StepCounts found;
   for (const Row& row : plan.rows) {
-    ++(is_decode(row) ? found.decode_rows : found.prefill_rows);
-    uint64_t& context = is_decode(row) ? found.context_tokens_decode : found.context_tokens_prefill;
+    StepShape& shape = found.shape;
+    ++(is_decode(row) ? shape.decode_rows : shape.prefill_rows);
+    (is_decode(row) ? shape.decode_tokens : shape.prefill_tokens) += row.token_count;
+    shape.logit_tokens += (row.samples ? 1 : 0) + static_cast<uint32_t>(row.targets.size());
+    uint64_t& context = is_decode(row) ? shape.decode_context : shape.prefill_context;
     for (uint32_t i = 0; i < row.token_count; ++i) context += row.position + i + 1;
     found.sampled_tokens += row.samples ? 1 : 0;
     found.scored_tokens += static_cast<uint32_t>(row.targets.size());
   }
-  if (counts.decode_rows != found.decode_rows || counts.prefill_rows != found.prefill_rows) return "rows miscounted";
+  if (counts.shape.decode_rows != found.shape.decode_rows || counts.shape.prefill_rows != found.shape.prefill_rows)
+    return "rows miscounted";
   if (counts.sampled_tokens != found.sampled_tokens) return "sampled tokens miscounted";
   if (counts.scored_tokens != found.scored_tokens) return "scored tokens miscounted";
-  if (counts.context_tokens_decode != found.context_tokens_decode ||
-      counts.context_tokens_prefill != found.context_tokens_prefill) {
+  if (counts.shape.decode_context != found.shape.decode_context ||
+      counts.shape.prefill_context != found.shape.prefill_context) {
     return "context tokens miscounted";
   }
-  const size_t prefill = plan.tokens.size() - counts.decode_rows;
-  const size_t explained = counts.prefill_tokens + counts.recomputed_tokens;
+  if (counts.shape != found.shape) return "the step's tokens miscounted";
+  const size_t prefill = counts.shape.prefill_tokens;
+  const size_t explained = counts.computed_tokens + counts.recomputed_tokens;
   // A prefill row may hold one more: a follower's last prompt token, or the last output token of one that came back.
-  if (explained > prefill || prefill > explained + counts.prefill_rows) return "prefill tokens miscounted";
+  if (explained > prefill || prefill > explained + counts.shape.prefill_rows) return "prefill tokens miscounted";
   return {};
 }
 

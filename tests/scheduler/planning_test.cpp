@@ -53,14 +53,14 @@ TEST(Planning, EveryStreamGetsItsTokenWhileALongPromptIsPrefilled) {
   uint32_t mixed = 0;
   while (harness.step() && harness.track(99).ends == 0) {
     ++mixed;
-    EXPECT_EQ(harness.counts.decode_rows, kStreams);
-    EXPECT_EQ(harness.counts.prefill_rows, 1u);
+    EXPECT_EQ(harness.counts.shape.decode_rows, kStreams);
+    EXPECT_EQ(harness.counts.shape.prefill_rows, 1u);
     EXPECT_EQ(harness.plan.tokens.size(), 128u - (harness.plan.rows.back().samples ? 60 : 0)) << "the step is full";
   }
   EXPECT_EQ(mixed, 1500 / 120) << "and one more, in which it ended";
   harness.run();
   EXPECT_EQ(harness.problem, "");
-  EXPECT_EQ(harness.total.prefill_tokens + harness.total.cached_tokens, kStreams * 5 + 1500);
+  EXPECT_EQ(harness.total.computed_tokens + harness.total.cached_tokens, kStreams * 5 + 1500);
 }
 
 TEST(Planning, DecodesComeFirstWhateverTheyArrivedAfter) {
@@ -177,16 +177,16 @@ TEST(Planning, CountsRowsTokensAndContextByPhase) {
   Harness harness;
   ASSERT_TRUE(harness.submit(make_request(1, make_prompt(6), 5)).ok());
   harness.step();
-  EXPECT_EQ(harness.counts.prefill_rows, 1u);
-  EXPECT_EQ(harness.counts.prefill_tokens, 6u);
+  EXPECT_EQ(harness.counts.shape.prefill_rows, 1u);
+  EXPECT_EQ(harness.counts.computed_tokens, 6u);
   EXPECT_EQ(harness.counts.prefix_queries, 6u);
-  EXPECT_EQ(harness.counts.context_tokens_prefill, 1u + 2 + 3 + 4 + 5 + 6);
+  EXPECT_EQ(harness.counts.shape.prefill_context, 1u + 2 + 3 + 4 + 5 + 6);
   EXPECT_EQ(harness.counts.sampled_tokens, 1u);
   harness.step();
-  EXPECT_EQ(harness.counts.decode_rows, 1u);
-  EXPECT_EQ(harness.counts.prefill_tokens, 0u);
+  EXPECT_EQ(harness.counts.shape.decode_rows, 1u);
+  EXPECT_EQ(harness.counts.computed_tokens, 0u);
   EXPECT_EQ(harness.counts.prefix_queries, 0u);
-  EXPECT_EQ(harness.counts.context_tokens_decode, 7u);
+  EXPECT_EQ(harness.counts.shape.decode_context, 7u);
   EXPECT_EQ(harness.counts.sampled_tokens, 1u);
 }
 

@@ -176,7 +176,7 @@ TEST(Preemption, CountsRecomputedTokensApart) {
   }
   harness.run();
   EXPECT_EQ(harness.problem, "");
-  EXPECT_EQ(harness.total.prefill_tokens, 6u * 5);
+  EXPECT_EQ(harness.total.computed_tokens, 6u * 5);
   EXPECT_EQ(harness.total.cached_tokens, 0u);
   EXPECT_GT(harness.total.recomputed_tokens, 0u);
   uint32_t recomputed = 0;

@@ -21,7 +21,7 @@ TEST(PrefixSharing, AFollowingRequestFindsTheFullBlocksOfThePrompt) {
   Harness harness;
   EXPECT_EQ(run_alone(harness, make_request(1, make_prompt(11), 1)), 0u);
   EXPECT_EQ(run_alone(harness, make_request(2, make_prompt(11), 1)), 8u);
-  EXPECT_EQ(harness.total.prefill_tokens, 11u + 3);
+  EXPECT_EQ(harness.total.computed_tokens, 11u + 3);
   EXPECT_EQ(harness.total.cached_tokens, 8u);
   EXPECT_EQ(harness.total.prefix_queries, 22u);
 }
@@ -143,7 +143,7 @@ TEST(PrefixSharing, ARequestThatComesBackAddsNoHits) {
   EXPECT_EQ(harness.problem, "");
   EXPECT_GT(harness.total.preemptions, 0u);
   EXPECT_EQ(harness.total.cached_tokens, 0u);
-  EXPECT_EQ(harness.total.prefill_tokens, 6u * 9);
+  EXPECT_EQ(harness.total.computed_tokens, 6u * 9);
   EXPECT_EQ(harness.total.prefix_queries, 6u * 9);
 }
 

@@ -203,7 +203,7 @@ class Scenario {
 
   void look_at_step() {
     ++stats_.steps;
-    if (harness_.counts.decode_rows > 0 && harness_.counts.prefill_rows > 0) ++stats_.mixed_steps;
+    if (harness_.counts.shape.decode_rows > 0 && harness_.counts.shape.prefill_rows > 0) ++stats_.mixed_steps;
     stats_.copies += harness_.plan.copies.size();
     for (const Row& row : harness_.plan.rows) stats_.masked_rows += row.mask.empty() ? 0 : 1;
   }

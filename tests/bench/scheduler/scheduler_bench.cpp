@@ -48,7 +48,7 @@ class Bench {
     limits.max_waiting_tokens = 1'000'000'000;
     scheduler_ = std::make_unique<Scheduler>(limits, info);
     submit(running, kPrompt);
-    while (scheduler_->gauges().sequences_running < running || counts_.prefill_rows > 0) step();
+    while (scheduler_->gauges().sequences_running < running || counts_.shape.prefill_rows > 0) step();
   }
 
   // Prompts and outputs differ, so that nothing is shared.

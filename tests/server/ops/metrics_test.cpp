@@ -27,7 +27,10 @@ StepOutput step(StepClass step_class, const StepCounts& counts, TimeNs duration_
 
 TEST_F(MetricsTest, AScrapeIsWellFormedBeforeAndAfterTheFirstStep) {
   EXPECT_GT(read().types.size(), 25U);
-  metrics_.observe(step(StepClass::kMixed, {.decode_rows = 3, .prefill_rows = 1, .prefill_tokens = 100}, 1'000'000));
+  metrics_.observe(step(StepClass::kMixed,
+                        {.shape = {.prefill_rows = 1, .prefill_tokens = 100, .decode_rows = 3, .decode_tokens = 3},
+                         .computed_tokens = 100},
+                        1'000'000));
   metrics_.observe_http("GET", "/v1/models", 200, 0.01);
   metrics_.observe_refusal(429);
   for (const auto& [family, help] : read().helps) EXPECT_TRUE(help.ends_with('.')) << family << ": " << help;
@@ -43,24 +46,26 @@ TEST_F(MetricsTest, EveryFamilySaysWhatItCountsInItsName) {
 
 TEST_F(MetricsTest, WorkIsCountedInItsPhase) {
   metrics_.observe(step(StepClass::kPrefill,
-                        {.prefill_rows = 2,
-                         .prefill_tokens = 200,
+                        {.shape = {.prefill_rows = 2, .prefill_tokens = 200, .prefill_context = 5000},
+                         .computed_tokens = 200,
                          .cached_tokens = 32,
                          .sampled_tokens = 1,
-                         .prefix_queries = 240,
-                         .context_tokens_prefill = 5000},
+                         .prefix_queries = 240},
                         40'000'000));
-  metrics_.observe(
-      step(StepClass::kDecode, {.decode_rows = 5, .sampled_tokens = 5, .context_tokens_decode = 700}, 8'000'000));
+  metrics_.observe(step(StepClass::kDecode,
+                        {.shape = {.decode_rows = 5, .decode_tokens = 5, .decode_context = 700}, .sampled_tokens = 5},
+                        8'000'000));
   metrics_.observe(step(StepClass::kMixed,
-                        {.decode_rows = 4,
-                         .prefill_rows = 1,
-                         .prefill_tokens = 60,
+                        {.shape = {.prefill_rows = 1,
+                                   .prefill_tokens = 69,
+                                   .decode_rows = 4,
+                                   .decode_tokens = 4,
+                                   .prefill_context = 1,
+                                   .decode_context = 2},
+                         .computed_tokens = 60,
                          .recomputed_tokens = 9,
                          .sampled_tokens = 4,
-                         .preemptions = 2,
-                         .context_tokens_prefill = 1,
-                         .context_tokens_decode = 2},
+                         .preemptions = 2},
                         30'000'000));
   Exposition seen = read();
   EXPECT_EQ(seen["twostroke_prefill_tokens_total{source=\"computed\"}"], 260);
