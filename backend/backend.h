@@ -31,10 +31,15 @@ struct BackendInfo {
   int32_t step_tokens_max = 0;  // tokens that one step may carry
   int32_t step_rows_max = 0;    // rows that one step may carry
   // The model's cost, for phase accounting; 0 where a backend does not know.
-  double flops_per_token = 0;     // of the layers' matrix products, attention aside
-  double output_flops = 0;        // of the output product, for each token whose logits are needed (StepCounts)
-  double weight_bytes = 0;        // read once per step
-  double kv_bytes_per_token = 0;  // written for each token, read for each token of context
+  double flops_per_token = 0;  // of the layers' matrix products, attention aside
+  double output_flops = 0;     // of the output product, for each token whose logits are needed (StepCounts)
+  double attention_flops_per_position = 0;  // of one token, for each position that it attends to, all layers together:
+                                            // scores and weighted values, 4 * layers * heads * head size
+  double weight_bytes = 0;                  // read once per step
+  double kv_bytes_per_token = 0;            // written for each token, read for each token of context
+  // What the machine can do at most, measured or known; 0: unknown. Utilisation is a share of these.
+  double peak_flops = 0;             // FLOP/s of the arithmetic that its matrix products use
+  double peak_bytes_per_second = 0;  // read from the memory that holds weights and KV
   // What it can do beyond sampling. Requests that need what is missing are refused.
   int32_t embedding_size = 0;   // numbers of a hidden state; 0: rows cannot pool
   bool scores_targets = false;  // rows may have targets, and the rank of sampled tokens is known

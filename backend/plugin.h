@@ -66,6 +66,9 @@ typedef struct twostroke_info {
   uint32_t embedding_size; /* numbers of a hidden state; 0: rows cannot pool */
   double output_flops;     /* of the output product, for each token whose logits are needed; flops_per_token is then
                               that of the rest */
+  double attention_flops_per_position; /* of one token for each position that it attends to, all layers together */
+  double peak_flops;                   /* of the device, per second; 0 when unknown, as the next */
+  double peak_bytes_per_second;        /* read from the memory that holds weights and KV */
 } twostroke_info;
 
 typedef struct twostroke_bias {

@@ -124,6 +124,12 @@ struct InfoNumber {
   int32_t BackendInfo::*target;
 };
 
+struct InfoCost {
+  const char* name;
+  double value;
+  double BackendInfo::*target;
+};
+
 // Without what was added to the first version of the struct.
 constexpr size_t kInfoBytesMin = offsetof(twostroke_info, features);
 
@@ -158,11 +164,20 @@ Result<BackendInfo> read_info(const twostroke_info* given, const PluginOptions& 
   if (options.context_max != 0 && from->context_max > options.context_max) {
     return bad("info.context_max is greater than the option of that name");
   }
-  for (const double cost : {from->flops_per_token, from->output_flops, from->weight_bytes, from->kv_bytes_per_token}) {
-    if (!(std::isfinite(cost) && cost >= 0)) {
-      return bad(
-          "info.flops_per_token, output_flops, weight_bytes and kv_bytes_per_token must be finite and 0 or more");
+  const InfoCost costs[] = {
+      {"flops_per_token", from->flops_per_token, &BackendInfo::flops_per_token},
+      {"output_flops", from->output_flops, &BackendInfo::output_flops},
+      {"attention_flops_per_position", from->attention_flops_per_position, &BackendInfo::attention_flops_per_position},
+      {"weight_bytes", from->weight_bytes, &BackendInfo::weight_bytes},
+      {"kv_bytes_per_token", from->kv_bytes_per_token, &BackendInfo::kv_bytes_per_token},
+      {"peak_flops", from->peak_flops, &BackendInfo::peak_flops},
+      {"peak_bytes_per_second", from->peak_bytes_per_second, &BackendInfo::peak_bytes_per_second},
+  };
+  for (const InfoCost& cost : costs) {
+    if (!(std::isfinite(cost.value) && cost.value >= 0)) {
+      return bad(std::string("info.") + cost.name + " must be finite and 0 or more");
     }
+    info.*cost.target = cost.value;
   }
   if (from->embedding_size > PluginLimits::kEmbeddingMax) {
     return bad("info.embedding_size is " + std::to_string(from->embedding_size) + "; it must be at most " +
@@ -171,10 +186,6 @@ Result<BackendInfo> read_info(const twostroke_info* given, const PluginOptions& 
   info.embedding_size = static_cast<int32_t>(from->embedding_size);
   info.scores_targets = (from->features & TWOSTROKE_SCORES_TARGETS) != 0;
   info.late_masks = (from->features & TWOSTROKE_LATE_MASKS) != 0;
-  info.output_flops = from->output_flops;
-  info.flops_per_token = from->flops_per_token;
-  info.weight_bytes = from->weight_bytes;
-  info.kv_bytes_per_token = from->kv_bytes_per_token;
   return info;
 }
 

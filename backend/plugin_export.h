@@ -44,6 +44,9 @@ struct twostroke_backend {
     if (from.late_masks) info.features |= TWOSTROKE_LATE_MASKS;
     info.embedding_size = static_cast<uint32_t>(from.embedding_size);
     info.output_flops = from.output_flops;
+    info.attention_flops_per_position = from.attention_flops_per_position;
+    info.peak_flops = from.peak_flops;
+    info.peak_bytes_per_second = from.peak_bytes_per_second;
   }
 
   std::unique_ptr<twostroke::Backend> backend;

@@ -41,10 +41,12 @@ void Scheduler::Impl::count_row(const Sequence& sequence, const Row& row) {
     ++shape.decode_rows;
     shape.decode_tokens += sequence.planned;
     shape.decode_context += context;
+    shape.decode_positions += end;
   } else {
     ++shape.prefill_rows;
     shape.prefill_tokens += sequence.planned;
     shape.prefill_context += context;
+    shape.prefill_positions += end;
   }
   shape.logit_tokens += (row.samples ? 1 : 0) + static_cast<uint32_t>(row.targets.size());
   if (row.samples) ++counts.sampled_tokens;

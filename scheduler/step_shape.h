@@ -18,6 +18,10 @@ struct StepShape {
   // Positions that attention reads: the token at position p reads p + 1. Summed over tokens.
   uint64_t prefill_context = 0;
   uint64_t decode_context = 0;
+  // Positions of the KV cache that a row's last token attends to, summed over rows: what must be read at least, since
+  // the tokens of a row can share a read.
+  uint64_t prefill_positions = 0;
+  uint64_t decode_positions = 0;
 
   uint32_t tokens() const { return prefill_tokens + decode_tokens; }
   friend bool operator==(const StepShape&, const StepShape&) = default;

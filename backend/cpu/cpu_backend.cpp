@@ -104,6 +104,7 @@ Result<std::unique_ptr<CpuBackend>> CpuBackend::create(const CpuBackendOptions& 
   info.step_rows_max = std::min(options.step_rows_max, options.step_tokens_max);
   info.flops_per_token = 2 * backend->transformer_->weights().layer_elements;
   info.output_flops = 2 * backend->transformer_->weights().output_elements;
+  info.attention_flops_per_position = 4.0 * config->layers * config->heads * config->head_size;
   info.weight_bytes = backend->transformer_->weights().step_bytes;
   info.kv_bytes_per_token = static_cast<double>(kv_bytes(*config, options.kv_dtype, 1));
   info.embedding_size = config->embedding_size;

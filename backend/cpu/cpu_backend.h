@@ -6,6 +6,7 @@
 // Figures of info(), for phase accounting:
 //   flops_per_token     2 * elements of all matrices of the layers
 //   output_flops        2 * elements of the output matrix, which only tokens with logits reach
+//   attention_flops_per_position  4 * layers * H * S: two products of one row each, with keys and with values
 //   weight_bytes        the same matrices as they lie in memory
 //   kv_bytes_per_token  2 * layers * G * S * bytes of a number
 //

@@ -16,9 +16,6 @@ Status SimMachine::validate() const {
   if (!fraction(compute_efficiency)) return bad("compute_efficiency", "in (0, 1]");
   if (!fraction(memory_efficiency)) return bad("memory_efficiency", "in (0, 1]");
   if (step_overhead_ns < 0) return bad("step_overhead_ns", "0 or more");
-  if (!(std::isfinite(attention_flops_per_position) && attention_flops_per_position >= 0)) {
-    return bad("attention_flops_per_position", "0 or more");
-  }
   return {};
 }
 
@@ -38,7 +35,7 @@ StepWork StepWork::of(const StepPlan& plan) {
 StepCost step_cost(const SimMachine& machine, const BackendInfo& info, const StepWork& work) {
   const double flops = static_cast<double>(work.tokens) * info.flops_per_token +
                        static_cast<double>(work.logit_tokens) * info.output_flops +
-                       static_cast<double>(work.attended_positions) * machine.attention_flops_per_position;
+                       static_cast<double>(work.attended_positions) * info.attention_flops_per_position;
   const double kv_tokens =
       static_cast<double>(work.context + work.tokens) + 2.0 * info.block_size * static_cast<double>(work.block_copies);
   const double bytes = info.weight_bytes + info.kv_bytes_per_token * kv_tokens;

@@ -31,9 +31,7 @@ struct SimMachine {
   double peak_bytes_per_second = 1e11;  // of the memory that holds weights and KV
   double compute_efficiency = 0.6;      // (0, 1]: what part of each peak a real kernel reaches
   double memory_efficiency = 0.8;
-  TimeNs step_overhead_ns = 20'000;         // launches, synchronisation, sampling
-  double attention_flops_per_position = 0;  // of one token for each position that it attends to, all layers together:
-                                            // 4 * layers * heads * head_size; 0 leaves attention's arithmetic out
+  TimeNs step_overhead_ns = 20'000;  // launches, synchronisation, sampling
 
   // OK, or which number is impossible.
   Status validate() const;
@@ -56,7 +54,7 @@ struct StepCost {
   TimeNs total_ns = 0;  // overhead and the greater of both
 };
 
-// `info` gives the model's flops_per_token, output_flops, weight_bytes, kv_bytes_per_token and block_size.
+// `info` gives the model's costs (flops_per_token to kv_bytes_per_token) and block_size.
 StepCost step_cost(const SimMachine& machine, const BackendInfo& info, const StepWork& work);
 
 }  // namespace twostroke

@@ -32,10 +32,12 @@ Status validate_info(const BackendInfo& info) {
   if (int64_t{info.block_count} * info.block_size > kPositionsMax) {
     return invalid_argument("sim backend: block_count * block_size must be at most " + std::to_string(kPositionsMax));
   }
-  for (const double cost : {info.flops_per_token, info.output_flops, info.weight_bytes, info.kv_bytes_per_token}) {
+  for (const double cost : {info.flops_per_token, info.output_flops, info.attention_flops_per_position,
+                            info.weight_bytes, info.kv_bytes_per_token}) {
     if (!(cost >= 0)) {
       return invalid_argument(
-          "sim backend: flops_per_token, output_flops, weight_bytes and kv_bytes_per_token must be 0 or more");
+          "sim backend: flops_per_token, output_flops, attention_flops_per_position, weight_bytes and "
+          "kv_bytes_per_token must be 0 or more");
     }
   }
   if (info.embedding_size < 0) return invalid_argument("sim backend: embedding_size must be 0 or more");
@@ -185,6 +187,8 @@ Result<std::unique_ptr<SimBackend>> SimBackend::create(SimOptions options) {
   if (options.pace == SimPace::kVirtual && options.clock == nullptr) {
     return invalid_argument("sim backend: virtual time needs a clock");
   }
+  options.info.peak_flops = options.machine.peak_flops;
+  options.info.peak_bytes_per_second = options.machine.peak_bytes_per_second;
   return std::unique_ptr<SimBackend>(new SimBackend(std::make_unique<Impl>(std::move(options))));
 }
 

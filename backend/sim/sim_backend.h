@@ -57,7 +57,7 @@ struct SimRowView {
 };
 
 struct SimOptions {
-  BackendInfo info = default_info();
+  BackendInfo info = default_info();  // its peaks are the machine's
   SimMachine machine;
   SimPace pace = SimPace::kFree;
   VirtualClock* clock = nullptr;  // kVirtual only, and required there; outlives the backend

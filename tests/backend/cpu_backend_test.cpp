@@ -63,6 +63,7 @@ TEST(CpuBackendCreate, DescribesTheModelAndItsCosts) {
   const double elements = 2 * (64 * 64 + 2 * 64 * 32 + 64 * 64 + 3 * 64 * 96);
   EXPECT_EQ(info.flops_per_token, 2 * elements);
   EXPECT_EQ(info.output_flops, 2 * 64 * 64);
+  EXPECT_EQ(info.attention_flops_per_position, 4 * 2 * 4 * 16);  // layers, heads, head size
   EXPECT_GE(info.weight_bytes, 4 * (elements + 64 * 64));
   EXPECT_EQ(info.embedding_size, 64);
   EXPECT_TRUE(info.scores_targets);

@@ -61,6 +61,9 @@ TEST(PluginExport, GivesTheSameNumbersAndResultsAsTheBackendItself) {
   EXPECT_EQ(info.block_count, expected_info.block_count);
   EXPECT_EQ(info.flops_per_token, expected_info.flops_per_token);
   EXPECT_EQ(info.weight_bytes, expected_info.weight_bytes);
+  EXPECT_GT(info.peak_flops, 0);
+  EXPECT_EQ(info.peak_flops, expected_info.peak_flops);
+  EXPECT_EQ(info.peak_bytes_per_second, expected_info.peak_bytes_per_second);
   EXPECT_EQ(info.kv_bytes_per_token, expected_info.kv_bytes_per_token);
   EXPECT_EQ(info.embedding_size, expected_info.embedding_size);
   EXPECT_EQ(info.scores_targets, expected_info.scores_targets);

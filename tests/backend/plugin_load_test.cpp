@@ -77,8 +77,9 @@ TEST(LoadPlugin, RefusesImpossibleNumbersByName) {
   refused("zero_vocab", "info.vocab_size is 0");
   refused("zero_rows", "info.step_rows_max is 0");
   refused("huge_context", "info.context_max is 4294967295");
-  refused("nan_cost", "must be finite");
-  refused("nan_output_cost", "must be finite");
+  refused("nan_cost", "info.weight_bytes must be finite");
+  refused("nan_output_cost", "info.output_flops must be finite");
+  refused("negative_peak", "info.peak_bytes_per_second must be finite and 0 or more");
   refused("huge_embedding", "info.embedding_size is 4294967295; it must be at most");
   PluginOptions options;
   options.context_max = 100;
@@ -165,6 +166,9 @@ TEST(LoadPlugin, ReadsPromptWorkWhereThereIsNoFault) {
   EXPECT_FALSE((*backend)->info().late_masks);
   EXPECT_EQ((*backend)->info().embedding_size, 2);
   EXPECT_EQ((*backend)->info().output_flops, 5);
+  EXPECT_EQ((*backend)->info().attention_flops_per_position, 6);
+  EXPECT_EQ((*backend)->info().peak_flops, 7);
+  EXPECT_EQ((*backend)->info().peak_bytes_per_second, 8);
   const std::vector<TokenId> targets = {2, 3};
   TestStep step = prompt_step(targets);
   StepResult result;
@@ -191,6 +195,18 @@ TEST(LoadPlugin, TakesAPluginOfTheFirstVersionForWhatItCanDo) {
   ASSERT_TRUE(run_step(**backend, step, result).ok());
   EXPECT_EQ(result.rows[0].token, 0);
   EXPECT_EQ(result.rows[0].rank, 0U) << "not known";
+}
+
+// Built before a device's peaks were added.
+TEST(LoadPlugin, TakesPeaksThatAPluginDoesNotKnowAsUnknown) {
+  PluginOptions options;
+  options.plugin_args = "second_version";
+  auto backend = load_plugin(plugin("broken_plugin"), options);
+  ASSERT_TRUE(backend.ok()) << backend.status().message();
+  EXPECT_EQ((*backend)->info().output_flops, 5);
+  EXPECT_EQ((*backend)->info().attention_flops_per_position, 0);
+  EXPECT_EQ((*backend)->info().peak_flops, 0);
+  EXPECT_EQ((*backend)->info().peak_bytes_per_second, 0);
 }
 
 TEST(LoadPlugin, AcceptsThePluginWhoseFaultsAreAllOff) {

@@ -63,10 +63,10 @@ TEST(SimMachine, AStepCostsItsOverheadAndTheGreaterOfBothLimits) {
   EXPECT_NEAR(static_cast<double>(decode_cost.total_ns), 1000 + 50 + 2 * (101 + 8), 1);
 
   const StepWork prefill{.tokens = 10'000, .context = 10'000, .attended_positions = 50'005'000};
-  SimMachine machine = easy_machine();
-  EXPECT_NEAR(static_cast<double>(step_cost(machine, easy_model(), prefill).total_ns), 1000 + 50 + 40'000, 1);
-  machine.attention_flops_per_position = 0.1;
-  EXPECT_NEAR(static_cast<double>(step_cost(machine, easy_model(), prefill).total_ns), 1000 + 10'000 + 5'000'500, 1);
+  BackendInfo model = easy_model();
+  EXPECT_NEAR(static_cast<double>(step_cost(easy_machine(), model, prefill).total_ns), 1000 + 50 + 40'000, 1);
+  model.attention_flops_per_position = 0.1;
+  EXPECT_NEAR(static_cast<double>(step_cost(easy_machine(), model, prefill).total_ns), 1000 + 10'000 + 5'000'500, 1);
 }
 
 TEST(SimMachine, AnAbsurdCostIsBounded) {

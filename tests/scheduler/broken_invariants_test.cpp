@@ -231,6 +231,7 @@ TEST(BrokenPlans, ADecodeLeftOutIsFoundEvenWhenTheCountsAgree) {
   --counts.shape.logit_tokens;
   --counts.sampled_tokens;
   counts.shape.decode_context -= 6;
+  counts.shape.decode_positions -= 6;
   EXPECT_THAT(harness.checker.check(harness.plan, counts, 4), HasSubstr("a running decode got no row"));
 }
 
@@ -248,6 +249,7 @@ TEST(BrokenPlans, ARowThatDoesNotGoOnWhereItWasIsFound) {
   counts.computed_tokens -= 1;
   counts.shape.prefill_tokens -= 1;
   counts.shape.prefill_context = 5 + 6 + 7 + 8;
+  counts.shape.prefill_positions = 8;
   harness.plan.rows[0].block_count = 2;
   harness.plan.blocks.resize(2);
   EXPECT_THAT(harness.checker.check(harness.plan, counts, 4), HasSubstr("does not go on"));

@@ -97,6 +97,7 @@ std::string PlanChecker::check_counts(const StepPlan& plan, const StepCounts& co
     shape.logit_tokens += (row.samples ? 1 : 0) + static_cast<uint32_t>(row.targets.size());
     uint64_t& context = is_decode(row) ? shape.decode_context : shape.prefill_context;
     for (uint32_t i = 0; i < row.token_count; ++i) context += row.position + i + 1;
+    (is_decode(row) ? shape.decode_positions : shape.prefill_positions) += row.position + row.token_count;
     found.sampled_tokens += row.samples ? 1 : 0;
     found.scored_tokens += static_cast<uint32_t>(row.targets.size());
   }

@@ -76,9 +76,14 @@ static const twostroke_info* info(twostroke_backend* backend) {
                           .step_rows_max = ROWS_MAX,
                           .features = TWOSTROKE_SCORES_TARGETS | 0x80000000u, /* and one that nobody knows */
                           .embedding_size = STATE_NUMBERS,
-                          .output_flops = 5};
+                          .output_flops = 5,
+                          .attention_flops_per_position = 6,
+                          .peak_flops = 7,
+                          .peak_bytes_per_second = 8};
   if (is(backend, "first_version")) out->struct_size = offsetof(twostroke_info, features);
   if (is(backend, "huge_embedding")) out->embedding_size = UINT32_MAX;
+  if (is(backend, "second_version")) out->struct_size = offsetof(twostroke_info, attention_flops_per_position);
+  if (is(backend, "negative_peak")) out->peak_bytes_per_second = -1;
   if (is(backend, "nan_output_cost")) out->output_flops = (double)NAN;
   if (is(backend, "small_info")) out->struct_size = 8;
   if (is(backend, "null_name")) out->name = NULL;
