@@ -3,6 +3,7 @@
 import base64
 import json
 import math
+import pathlib
 import struct
 
 import openai
@@ -10,6 +11,7 @@ import pytest
 
 from test_access import ask
 
+REFERENCE = pathlib.Path(__file__).resolve().parents[1] / "reference"
 TEXTS = ["The cat sat on the mat.", "A kitten is sitting on a rug.", "Interest rates rose by a quarter of a percent."]
 
 
@@ -83,3 +85,15 @@ def test_two_thousand_inputs_pass_a_queue_of_eight(start_server):
     answer = embed(server, input=[[i + 1] for i in range(2048)])
     assert [item["index"] for item in answer["data"]] == list(range(2048))
     assert answer["usage"]["prompt_tokens"] == 2048
+
+
+@pytest.mark.parametrize("pooling", ["mean", "last"])
+def test_embeddings_are_those_of_transformers_in_float32(server, pooling):
+    # tests/reference/README.md says how the values were made: [text][mean, last][576] of little-endian floats.
+    texts = json.loads((REFERENCE / "smollm2_texts.json").read_text(encoding="utf-8"))
+    expected = list(struct.iter_unpack("<576f", (REFERENCE / "smollm2" / "embeddings.f32").read_bytes()))
+    assert len(expected) == 2 * len(texts)
+    answer = embed(server, input=texts, pooling=pooling)
+    for i, item in enumerate(answer["data"]):
+        cosine = dot(item["embedding"], expected[2 * i + (pooling == "last")])
+        assert cosine > 0.9999, (texts[i], cosine)

@@ -106,8 +106,11 @@ double float_modulo(double left, double right) {
   return std::copysign(0.0, right);
 }
 
+// CPython's steps, which round where a quotient by itself would not.
 double float_floor_divide(double left, double right) {
-  const double quotient = (left - float_modulo(left, right)) / right;
+  const double rest = std::fmod(left, right);
+  double quotient = (left - rest) / right;
+  if (rest != 0.0 && (rest < 0) != (right < 0)) quotient -= 1.0;
   if (quotient == 0.0) return std::copysign(0.0, left / right);
   const double floor = std::floor(quotient);
   return quotient - floor > 0.5 ? floor + 1.0 : floor;

@@ -84,6 +84,8 @@ class TimeFormatter {
         return month;
       case 'c':
         return format("%a %b %e %H:%M:%S %Y");
+      case 'C':
+        return number(time_.year / 100, 2, unpadded);
       case 'd':
         return number(time_.day, 2, unpadded);
       case 'D':
@@ -95,6 +97,8 @@ class TimeFormatter {
         return "000000";
       case 'F':
         return format("%Y-%m-%d");
+      case 'g':
+        return number(iso_year_ % 100, 2, unpadded);
       case 'G':
         return std::to_string(iso_year_);
       case 'H':
@@ -103,6 +107,10 @@ class TimeFormatter {
         return number(hour12(), 2, unpadded);
       case 'j':
         return number(year_day_ + 1, 3, unpadded);
+      case 'k':
+        return number(time_.hour, 2, unpadded, ' ');
+      case 'l':
+        return number(hour12(), 2, unpadded, ' ');
       case 'm':
         return number(time_.month, 2, unpadded);
       case 'M':
@@ -111,6 +119,8 @@ class TimeFormatter {
         return "\n";
       case 'p':
         return time_.hour < 12 ? "AM" : "PM";
+      case 'P':
+        return time_.hour < 12 ? "am" : "pm";
       case 'r':
         return format("%I:%M:%S %p");
       case 'R':

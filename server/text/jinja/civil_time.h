@@ -27,9 +27,9 @@ CivilTime civil_from_seconds(std::int64_t seconds);
 // +02:00) is accepted and ignored, because the result has none.
 Result<CivilTime> parse_iso8601(std::string_view text);
 
-// As Python's datetime.strftime of a time without zone, in the C locale: %a %A %b %B %c %d %D %e %f %F %G %h %H %I %j
-// %m %M %n %p %r %R %S %t %T %u %U %V %w %W %x %X %y %Y %z %Z %%, and glibc's %-d and the like without padding. Another
-// conversion is kept as it is written, as glibc does.
+// As Python's datetime.strftime of a time without zone, in the C locale: %a %A %b %B %c %C %d %D %e %f %F %g %G %h %H
+// %I %j %k %l %m %M %n %p %P %r %R %S %t %T %u %U %V %w %W %x %X %y %Y %z %Z %%, and glibc's %-d and the like without
+// padding. Another conversion is kept as it is written, as glibc does.
 std::string format_time(std::string_view format, const CivilTime& time);
 
 }  // namespace twostroke::jinja

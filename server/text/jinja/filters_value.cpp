@@ -112,7 +112,8 @@ Value filter_round(Runtime&, const Arguments& arguments) {
   const double unit = std::pow(10.0, static_cast<double>(digits));
   const double scaled = value.number() * unit;
   if (!std::isfinite(scaled) || unit == 0.0) fail("filter 'round': the result is too large");
-  return (method == "ceil" ? std::ceil(scaled) : std::floor(scaled)) / unit;
+  // Python's are integers, which have no -0.
+  return ((method == "ceil" ? std::ceil(scaled) : std::floor(scaled)) + 0.0) / unit;
 }
 
 Value filter_filesizeformat(Runtime& runtime, const Arguments& arguments) {

@@ -1,230 +1,22 @@
 #include "server/text/jinja/format.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
 #include <optional>
 #include <string>
 
 #include "server/text/jinja/access.h"
+#include "server/text/jinja/format_spec.h"
 #include "server/text/jinja/print.h"
-#include "server/text/jinja/strings.h"
 #include "server/text/jinja/utf8.h"
 
 namespace twostroke::jinja {
 namespace {
 
-constexpr std::int64_t kPrecisionMax = 1000;
-
-// How one value is laid out; both notations are read into it.
-struct Spec {
-  Text fill = Text(" ", true);
-  char align = 0;  // < > ^ =, or 0 for the type's own
-  char sign = '-';
-  bool alternate = false;  // #
-  bool zeros = false;      // numbers are padded between sign and digits
-  std::int64_t width = 0;
-  char grouping = 0;  // , or _
-  std::optional<std::int64_t> precision;
-  char type = 0;
-};
-
-// The digits at `offset`, which moves behind them; none where there is no digit.
-std::optional<std::int64_t> take_number(std::string_view text, std::size_t& offset) {
-  if (offset >= text.size() || !utf8::is_ascii_digit(text[offset])) return std::nullopt;
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data() + offset, text.data() + text.size(), number);
-  if (error != std::errc()) fail("Too many decimal digits in format string");
-  offset = static_cast<std::size_t>(end - text.data());
-  return number;
-}
-
-bool is_one_of(char c, std::string_view set) { return set.find(c) != std::string_view::npos; }
-
-Spec parse_spec(const Text& source) {
-  Spec spec;
-  const std::string_view text = source.view();
-  std::size_t i = 0;
-  const auto next = [&](std::string_view set) {
-    return i < text.size() && is_one_of(text[i], set) ? text[i++] : char{0};
-  };
-  const std::size_t first = text.empty() ? 0 : utf8::width(text[0]);
-  const bool has_fill = first < text.size() && is_one_of(text[first], "<>^=");
-  if (has_fill) {
-    spec.fill = source.slice(0, first);
-    i = first;
-  }
-  spec.align = next("<>^=");
-  if (const char sign = next("+- ")) spec.sign = sign;
-  spec.alternate = next("#") != 0;
-  if (!has_fill && next("0") != 0) {
-    spec.fill = Text("0", true);
-    spec.zeros = spec.align == 0;
-  }
-  spec.width = take_number(text, i).value_or(0);
-  spec.grouping = next(",_");
-  if (next(".") != 0) {
-    spec.precision = take_number(text, i);
-    if (!spec.precision) fail("Format specifier missing precision");
-  }
-  if (i < text.size()) spec.type = text[i++];
-  if (i < text.size()) fail("Invalid format specifier '" + source.bytes() + "'");
-  if (spec.precision.value_or(0) > kPrecisionMax) fail("precision too big in format string");
-  return spec;
-}
-
-Text padded(Runtime& runtime, const Text& text, const Spec& spec, char default_align) {
-  const char align = spec.align == 0 ? default_align : spec.align;
-  if (align == '^') {
-    // Unlike str.center, format puts the extra character behind the text.
-    const auto length = static_cast<std::int64_t>(utf8::length(text.view()));
-    const std::int64_t padding = std::max<std::int64_t>(spec.width - length, 0);
-    Builder out(runtime);
-    out.repeat(spec.fill, padding / 2);
-    out.append(text);
-    out.repeat(spec.fill, padding - padding / 2);
-    return out.take();
-  }
-  return justify(runtime, text, spec.width, align == '<' ? Side::kLeft : Side::kRight, spec.fill);
-}
-
-std::string grouped(const std::string& digits, char separator, std::size_t size) {
-  std::string out;
-  for (std::size_t i = 0; i < digits.size(); ++i) {
-    if (i > 0 && (digits.size() - i) % size == 0) out += separator;
-    out += digits[i];
-  }
-  return out;
-}
-
-// Puts sign, prefix and digits together and pads between them where the alignment is '='.
-Text laid_out_number(Runtime& runtime, bool negative, const std::string& prefix, const std::string& digits,
-                     const Spec& spec) {
-  std::string head = negative ? "-" : spec.sign == '-' ? "" : std::string(1, spec.sign);
-  head += prefix;
-  if (spec.align != '=' && !spec.zeros) return padded(runtime, Text(head + digits, true), spec, '>');
-  Builder out(runtime);
-  out.append(head);
-  out.repeat(spec.fill, spec.width - static_cast<std::int64_t>(head.size() + digits.size()));
-  out.append(digits);
-  return out.take();
-}
-
-Text format_integer(Runtime& runtime, std::int64_t number, const Spec& spec) {
-  const bool negative = number < 0;
-  const std::uint64_t magnitude =
-      negative ? 0 - static_cast<std::uint64_t>(number) : static_cast<std::uint64_t>(number);
-  int base = 10;
-  std::string prefix;
-  switch (spec.type) {
-    case 'b':
-      base = 2;
-      prefix = "0b";
-      break;
-    case 'o':
-      base = 8;
-      prefix = "0o";
-      break;
-    case 'x':
-    case 'X':
-      base = 16;
-      prefix = spec.type == 'x' ? "0x" : "0X";
-      break;
-    default:
-      break;
-  }
-  char buffer[72];
-  const auto end = std::to_chars(buffer, buffer + sizeof(buffer), magnitude, base).ptr;
-  std::string digits(buffer, end);
-  if (spec.type == 'X')
-    std::transform(digits.begin(), digits.end(), digits.begin(),
-                   [](char c) { return c >= 'a' ? static_cast<char>(c - 'a' + 'A') : c; });
-  const auto digits_min = static_cast<std::size_t>(spec.precision.value_or(0));  // printf style only
-  if (digits.size() < digits_min) digits.insert(0, digits_min - digits.size(), '0');
-  if (spec.grouping != 0) digits = grouped(digits, spec.grouping, base == 10 ? 3 : 4);
-  return laid_out_number(runtime, negative, spec.alternate ? prefix : "", digits, spec);
-}
-
-std::string printed(double number, std::int64_t precision, char conversion, bool alternate) {
-  const std::string format = std::string("%") + (alternate ? "#" : "") + ".*" + conversion;
-  const int length = std::snprintf(nullptr, 0, format.c_str(), static_cast<int>(precision), number);
-  std::string digits(static_cast<std::size_t>(length) + 1, '\0');
-  std::snprintf(digits.data(), digits.size(), format.c_str(), static_cast<int>(precision), number);
-  digits.pop_back();
-  return digits;
-}
-
-Text format_float(Runtime& runtime, double number, const Spec& spec) {
-  const double magnitude = std::abs(number);
-  std::string digits;
-  if (spec.type == 0 && !spec.precision) {
-    digits = float_repr(magnitude);
-  } else if (spec.type == '%') {
-    digits = printed(magnitude * 100, spec.precision.value_or(6), 'f', spec.alternate) + "%";
-  } else {
-    const char conversion = spec.type == 0 || spec.type == 'n' ? 'g' : spec.type;
-    const std::int64_t precision = spec.precision.value_or(6);
-    digits =
-        printed(magnitude, conversion == 'g' || conversion == 'G' ? std::max<std::int64_t>(precision, 1) : precision,
-                conversion, spec.alternate);
-    const bool looks_integer = digits.find_first_not_of("0123456789") == std::string::npos;
-    if (spec.type == 0 && looks_integer) digits += ".0";
-  }
-  if (spec.grouping != 0) {
-    const std::size_t whole = std::min(digits.find_first_not_of("0123456789"), digits.size());
-    digits = grouped(digits.substr(0, whole), spec.grouping, 3) + digits.substr(whole);
-  }
-  return laid_out_number(runtime, std::signbit(number) && !std::isnan(number), "", digits, spec);
-}
-
-Text format_text(Runtime& runtime, const Text& text, const Spec& spec) {
-  if (spec.align == '=') fail("'=' alignment not allowed in string format specifier");
-  if (!spec.precision) return padded(runtime, text, spec, '<');
-  const std::size_t end = utf8::offset_of(text.view(), static_cast<std::size_t>(*spec.precision));
-  return padded(runtime, text.slice(0, end), spec, '<');
-}
-
-[[noreturn]] void fail_code(char type, const Value& value) {
-  fail(std::string("Unknown format code '") + type + "' for object of type '" + std::string(type_name(value)) + "'");
-}
-
-Text format_character(Runtime& runtime, std::int64_t code, const Spec& spec) {
-  const bool surrogate = code >= 0xD800 && code < 0xE000;
-  if (code < 0 || code > 0x10FFFF || surrogate) fail("%c arg not in range(0x110000)");
-  std::string character;
-  utf8::append(character, static_cast<char32_t>(code));
-  // A number from outside must not spell a control token.
-  return padded(runtime, Text(std::move(character), false), spec, '<');
-}
-
-// Python's format(value, spec).
-Text format_value(Runtime& runtime, const Value& value, const Text& spec_text) {
-  if (spec_text.empty()) return to_text(runtime, value);
-  const Spec spec = parse_spec(spec_text);
-  if (value.is_string()) {
-    if (spec.grouping != 0) fail(std::string("Cannot specify '") + spec.grouping + "' with 's'.");
-    if (spec.type != 0 && spec.type != 's') fail_code(spec.type, value);
-    return format_text(runtime, value.text(), spec);
-  }
-  if (value.is_integer() && (spec.type == 0 || is_one_of(spec.type, "bdnoxX"))) {
-    if (spec.precision) fail("Precision not allowed in integer format specifier");
-    if (spec.grouping == ',' && spec.type != 0 && spec.type != 'd') {
-      fail(std::string("Cannot specify ',' with '") + spec.type + "'.");
-    }
-    return format_integer(runtime, value.integer(), spec);
-  }
-  if (value.is_integer() && spec.type == 'c') return format_character(runtime, value.integer(), spec);
-  if (value.is_number() && (spec.type == 0 || is_one_of(spec.type, "eEfFgGn%"))) {
-    return format_float(runtime, value.number(), spec);
-  }
-  if (value.is_number()) fail_code(spec.type, value);
-  fail("unsupported format string passed to " + std::string(type_name(value)) + ".__format__");
-}
-
 // One pass over a str.format string.
 class BraceFormatter {
+  enum class Numbering : std::uint8_t { kNone, kAutomatic, kManual };
+
  public:
   BraceFormatter(Runtime& runtime, const Text& format, const Arguments& arguments)
       : runtime_(runtime), format_(format), view_(format.view()), arguments_(arguments) {}
@@ -273,8 +65,10 @@ class BraceFormatter {
     std::size_t i = name_end;
     if (i < text.size() && text[i] == '!') {
       const char conversion = i + 1 < text.size() ? text[i + 1] : char{0};
-      if (conversion != 'r' && conversion != 's') fail("Unknown conversion specifier in format string");
-      value = runtime_.string(conversion == 'r' ? to_repr(runtime_, value) : to_text(runtime_, value));
+      if (!is_one_of(conversion, "rsa")) fail("Unknown conversion specifier in format string");
+      value = runtime_.string(conversion == 'r'   ? to_repr(runtime_, value)
+                              : conversion == 'a' ? to_ascii(runtime_, value)
+                                                  : to_text(runtime_, value));
       i += 2;
     }
     if (i < text.size() && text[i] != ':') fail("expected ':' after conversion specifier");
@@ -287,8 +81,10 @@ class BraceFormatter {
     BraceFormatter inner(runtime_, spec, arguments_);
     inner.nested_ = true;
     inner.automatic_ = automatic_;
+    inner.numbering_ = numbering_;
     const Text filled = inner.run();
     automatic_ = inner.automatic_;
+    numbering_ = inner.numbering_;
     nested_ = false;
     return format_value(runtime_, value, filled);
   }
@@ -319,14 +115,24 @@ class BraceFormatter {
   }
 
   Value argument(std::string_view name) {
-    if (name.empty()) return positional(automatic_++);
+    if (name.empty()) return positional(numbered(Numbering::kAutomatic, automatic_++));
     std::size_t end = 0;
     const std::optional<std::int64_t> index = take_number(name, end);
-    if (index && end == name.size()) return positional(static_cast<std::size_t>(*index));
+    if (index && end == name.size()) {
+      return positional(numbered(Numbering::kManual, static_cast<std::size_t>(*index)));
+    }
     for (const auto& [given, value] : arguments_.named) {
       if (given == name) return value;
     }
     fail("str.format has no argument '" + std::string(name) + "'");
+  }
+
+  std::size_t numbered(Numbering by, std::size_t index) {
+    if (numbering_ != Numbering::kNone && numbering_ != by) {
+      fail("cannot mix fields with numbers and without in one format string");
+    }
+    numbering_ = by;
+    return index;
   }
 
   const Value& positional(std::size_t index) const {
@@ -339,6 +145,7 @@ class BraceFormatter {
   const std::string_view view_;
   const Arguments& arguments_;
   std::size_t automatic_ = 0;
+  Numbering numbering_ = Numbering::kNone;
   bool nested_ = false;
 };
 
@@ -358,7 +165,8 @@ class PercentFormatter {
       literal = i_;
     }
     out.append(format_, literal, view_.size());
-    const bool all_used = values_.is_dict() || used_ == count();
+    // What can be subscripted may name more than is used; as in Python, that takes in lists.
+    const bool all_used = values_.is_dict() || values_.is_list() || used_ == count();
     if (!all_used) fail("not all arguments converted during string formatting");
     return out.take();
   }
@@ -438,8 +246,10 @@ class PercentFormatter {
         return format_text(runtime_, to_text(runtime_, value), spec);
       case 'r':
         return format_text(runtime_, to_repr(runtime_, value), spec);
+      case 'a':
+        return format_text(runtime_, to_ascii(runtime_, value), spec);
       case 'c':
-        if (value.is_string()) return format_text(runtime_, value.text(), spec);
+        if (value.is_string() && utf8::length(value.view()) == 1) return format_text(runtime_, value.text(), spec);
         if (!value.is_integer()) fail("%c requires int or char");
         return format_character(runtime_, value.integer(), spec);
       case 'd':

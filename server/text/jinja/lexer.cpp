@@ -279,7 +279,13 @@ class Lexer {
         is_float = true;
       }
     }
-    if (!is_float) return read_integer(position_, end, 10);
+    if (!is_float) {
+      const std::string_view integer = view_.substr(position_, end - position_);
+      if (!after_dot && integer.front() == '0' && integer.find_first_not_of("0_") != std::string_view::npos) {
+        fail_at(line_, "the integer " + std::string(integer) + " begins with 0; an octal one begins with 0o");
+      }
+      return read_integer(position_, end, 10);
+    }
     const std::string text = without_underscores(position_, end);
     add(TokenKind::kFloat);
     const auto result = std::from_chars(text.data(), text.data() + text.size(), tokens_.back().number);

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <functional>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -28,6 +29,9 @@ class Loop : public Object {
   const Value* advance();
 
   std::string_view type_name() const override { return "LoopContext"; }
+  Text description(Runtime&) override {
+    return Text("<LoopContext " + std::to_string(index0_ + 1) + "/" + std::to_string(total()) + ">", true);
+  }
   std::optional<std::size_t> length() const override { return items_.size(); }
   std::optional<Value> attribute(Runtime& runtime, std::string_view name) override;
   bool is_callable() const override { return true; }

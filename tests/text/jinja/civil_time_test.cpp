@@ -44,6 +44,7 @@ TEST(CivilTime, FormatsAsPythonDoes) {
   EXPECT_EQ(at("2026-07-01T12:00", "%j %u %w %U %W %V %G"), "182 3 3 26 26 27 2026");
   EXPECT_EQ(at("2021-01-03T12:00", "%j %u %w %U %W %V %G"), "003 7 0 01 00 53 2020");
   EXPECT_EQ(at("2024-12-30T12:00", "%j %u %w %U %W %V %G"), "365 1 1 52 53 01 2025");
+  EXPECT_EQ(at("2024-12-30T09:05", "%C %g %k %l %P %-k %-l"), "20 25  9  9 am 9 9");
   EXPECT_EQ(at("2026-07-01T12:00", "[%z%Z] %% %n%t %f %Q %"), "[] % \n\t 000000 %Q %");
 }
 

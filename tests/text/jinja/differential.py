@@ -123,9 +123,11 @@ class Generator:
                 lambda: f"{self.text()}|center({self.random.randrange(12)})",
                 lambda: f"({self.text()}).{self.pick(['center', 'ljust', 'rjust', 'zfill'])}({self.random.randrange(12)})",
                 lambda: f"'%s-%5.2f|%-6s|%03d' % ({self.text()}, {self.number()}, {self.text()}, n)",
-                lambda: f"'{self.pick(['{}', '{0}', '{!r}', '{:>8}', '{:*^9}', '{0:.3}'])}'.format({self.text()})",
+                lambda: f"'{self.pick(['{}', '{0}', '{!r}', '{!a}', '{:>8}', '{:*^9}', '{0:.3}', '{:+}', '{:#}', '{:,}', '{:05}', '{} {0}'])}'.format({self.text()})",
+                lambda: f"'{{:{self.format_spec()}}}'.format({self.pick([self.number, self.scalar])()})",
+                lambda: f"'%{self.pick(['', '-', '+', ' ', '0', '#'])}{self.pick(['', '4', '7'])}{self.pick(['', '.0', '.2'])}{self.pick(list('sdrxoefgaci'))}' % ({self.scalar()},)",
                 lambda: f"'{self.pick(['{:d}', '{:+}', '{:05}', '{:,}', '{:x}', '{:.2f}', '{:e}', '{:%}', '{:g}'])}'.format({self.number()})",
-                lambda: f"strftime_now('{self.pick(['%Y-%m-%d', '%d %B %Y', '%H:%M:%S %p', '%a %j %U %W %V', '%-d/%-m/%y', '%c|%x|%X', '%%Z'])}')",
+                lambda: f"strftime_now('{self.pick(['%Y-%m-%d', '%d %B %Y', '%H:%M:%S %p', '%a %j %U %W %V', '%-d/%-m/%y', '%c|%x|%X', '%%Z', '%C %g %G %k %l %P'])}')",
                 lambda: f"({self.text()} if {self.condition()} else {self.text()})",
                 lambda: f"{self.text()} * {self.random.randrange(4)}",
                 lambda: f"({self.text()}).{self.pick(['removeprefix', 'removesuffix', 'expandtabs'])}({self.pick(['4', repr('a'), repr('lit')])})",
@@ -133,6 +135,11 @@ class Generator:
             ])()
         finally:
             self.depth -= 1
+
+    def format_spec(self):
+        return "".join(self.pick(options) for options in (
+            ["", "", "<", "^", ">", "=", "*<", "0="], ["", "", "+", " ", "-"], ["", "", "#"], ["", "", "0"], ["", "4", "9"],
+            ["", "", ",", "_"], ["", "", ".0", ".2"], ["", "", "d", "x", "X", "o", "b", "e", "f", "g", "%", "s", "n"]))
 
     def slice(self):
         part = lambda: self.pick(["", "", "0", "1", "2", "-1", "-2", "5", "n"])
@@ -323,8 +330,10 @@ def main():
     for (template, context), answer in zip(cases, answers):
         expected = render_with_python(env, template, context)
         failing += expected is None
-        # What Python prints of these holds an address, or is lazy where we are not.
-        if expected is not None and (" object at 0x" in expected or "<function" in expected or "<bound method" in expected):
+        # What Python prints of these holds an address, or is lazy where we are not; its integers have no end.
+        is_ours = "64 bits" in answer.get("error", "") or "64-bit" in answer.get("error", "")
+        if expected is not None and (" object at 0x" in expected or "<function" in expected or "<bound method" in expected
+                                     or is_ours):
             continue
         if answer.get("output") != expected:
             differing += 1

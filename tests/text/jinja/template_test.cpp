@@ -307,5 +307,48 @@ TEST(Template, RendersOnManyThreadsAtOnce) {
   for (const std::string& output : outputs) EXPECT_EQ(output, "<|USER|>litx<|BOT|>lity");
 }
 
+// Formats. The values are Python's.
+
+TEST(TemplateFormats, RefuseForTextWhatNumbersAloneHave) {
+  for (const char* spec : {"+", " ", "-", "#", ",", "_", "=5", "d"}) {
+    EXPECT_EQ(rendered(std::string("{{ '{:") + spec + "}'.format('a') }}").substr(0, 6), "error:") << spec;
+  }
+  for (const char* spec : {"+c", "#c", ",c", ".1c", ",x", ",n", "_n", ".1d", "s"}) {
+    EXPECT_EQ(rendered(std::string("{{ '{:") + spec + "}'.format(65) }}").substr(0, 6), "error:") << spec;
+  }
+  EXPECT_EQ(rendered("{{ '%c' % 'ab' }}").substr(0, 6), "error:");
+}
+
+TEST(TemplateFormats, LayNumbersOutAsPythonDoes) {
+  EXPECT_EQ(rendered("{{ '{:5c}|{:<3c}|{:012,}|{:09_}|{:011,.1f}'.format(65, 66, 1234, -1234, 1234.56) }}"),
+            "    A|B  |0,000,001,234|-0_001_234|0,001,234.6");
+  EXPECT_EQ(rendered("{{ '{:.0} {:.1} {:.2} {:.3} {:#.1} {:.3}'.format(2.0, 2.0, 2.0, 12345.0, 2.0, 0.5) }}"),
+            "2e+00 2e+00 2.0 1.23e+04 2.e+00 0.5");
+  EXPECT_EQ(rendered("{{ '{!a} %a'.format('é😀') }} {{ '%a' % 'ü' }}"), "'\\xe9\\U0001f600' %a '\\xfc'");
+}
+
+TEST(TemplateFormats, DoNotMixFieldsWithNumbersAndWithout) {
+  EXPECT_EQ(rendered("{{ '{} {1}'.format(1, 2) }}").substr(0, 6), "error:");
+  EXPECT_EQ(rendered("{{ '{0:{}}'.format(1, 2) }}").substr(0, 6), "error:");
+  EXPECT_EQ(rendered("{{ '{a}{}{:{}}'.format(1, 2, 3, a=4) }}"), "41  2");
+}
+
+TEST(TemplateFormats, LeaveAListUnusedAsPythonDoes) {
+  EXPECT_EQ(rendered("{{ 'abc' % [] }}{{ 'abc' % [1] }}{{ '%s' % [2] }}"), "abcabc[2]");
+  EXPECT_EQ(rendered("{{ 'abc' % 5 }}").substr(0, 6), "error:");
+}
+
+TEST(TemplateNumbers, RoundAndDivideAsPythonDoes) {
+  EXPECT_EQ(rendered("{{ (-0.5)|round(0, 'ceil') }} {{ (-0.0)|round(0, 'floor') }} {{ (-0.5)|round }}"),
+            "0.0 0.0 -0.0");
+  EXPECT_EQ(rendered("{{ 1e16 // -3 }} {{ -7.5 // 2 }} {{ 0.0 // -2 }}"), "-3333333333333335.0 -4.0 -0.0");
+  EXPECT_EQ(rendered("{{ 017 }}").substr(0, 6), "error:");
+  EXPECT_EQ(rendered("{{ 00 }} {{ 0_0 }} {{ 01.5 }} {{ 01e1 }}"), "0 0 1.5 10.0");
+}
+
+TEST(TemplateLoops, PrintWhereTheyAre) {
+  EXPECT_EQ(rendered("{% for i in [1, 2] %}{{ loop }}{% endfor %}"), "<LoopContext 1/2><LoopContext 2/2>");
+}
+
 }  // namespace
 }  // namespace twostroke::jinja
