@@ -20,6 +20,8 @@ constexpr uint32_t kMaxSequences = 128;           // of one request, as in the O
 constexpr uint32_t kMaxAllowedTokens = 1U << 18;  // of one request
 constexpr uint32_t kMaxBadWords = 1024;           // of one request
 constexpr uint32_t kMaxBadWordTokens = 64;        // of one bad word
+constexpr double kTenantWeightMin = 0.01;
+constexpr double kTenantWeightMax = 100;
 constexpr int32_t kMaxPromptLogprobs = 20;        // most probable tokens reported for each prompt token
 
 struct Request {
@@ -53,6 +55,11 @@ struct Request {
 
   // The lower goes first, strictly: see Scheduler.
   int32_t priority = 0;
+
+  // Whom the request is served for, where service is shared fairly (order.h): any number that tells tenants apart. The
+  // weight is the tenant's share relative to the others'; of several requests the last one's holds.
+  uint64_t tenant = 0;
+  double tenant_weight = 1;  // kTenantWeightMin to kTenantWeightMax
 
   // One constraint per sequence, or empty when unconstrained.
   std::vector<std::unique_ptr<TokenConstraint>> constraints;

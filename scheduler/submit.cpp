@@ -48,6 +48,10 @@ Status Scheduler::Impl::validate(const Request& request) const {
     return invalid_argument("n is " + std::to_string(request.n) + "; it must be from 1 to " +
                             std::to_string(kMaxSequences));
   }
+  if (!(request.tenant_weight >= kTenantWeightMin && request.tenant_weight <= kTenantWeightMax)) {
+    return invalid_argument("the tenant's weight is " + std::to_string(request.tenant_weight) +
+                            "; it must be from 0.01 to 100");
+  }
   const bool pools = request.pooling != Pooling::kNone;
   if (request.max_tokens == 0 && !pools) return invalid_argument("max_tokens is 0; it must be at least 1");
   for (const auto& constraint : request.constraints) CHECK(constraint != nullptr, "no constraint is an empty list");

@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "tests/scheduler/even_constraint.h"
 #include "tests/scheduler/harness.h"
 
@@ -33,6 +35,8 @@ TEST(Submit, RefusesWhatIsNoRequest) {
   wrong([](Request& r) { r.n = 0; }, "n is 0");
   wrong([](Request& r) { r.n = kMaxSequences + 1; }, "n is 129");
   wrong([](Request& r) { r.max_tokens = 0; }, "max_tokens");
+  wrong([](Request& r) { r.tenant_weight = 0; }, "weight");
+  wrong([](Request& r) { r.tenant_weight = std::nan(""); }, "weight");
   wrong([](Request& r) { r.n = 2, r.constraints.push_back(std::make_unique<EvenConstraint>()); }, "1 constraints");
   EXPECT_TRUE(harness.scheduler.idle());
 }
