@@ -44,6 +44,7 @@ struct BackendInfo {
   int32_t embedding_size = 0;   // numbers of a hidden state; 0: rows cannot pool
   bool scores_targets = false;  // rows may have targets, and the rank of sampled tokens is known
   bool late_masks = false;      // masks may be filled until wait() is called
+  int32_t step_drafts_max = 0;  // drafts that the rows of one step may carry, all together; 0: rows have none
 };
 
 class Backend {

@@ -11,6 +11,10 @@
  * returns.
  * - Memory that a plug-in returns (info, result, messages) stays valid until the next call on the same backend.
  * - submit() and wait() are called from one thread, in turn, one step in flight.
+ * - Drafts: the last draft_count tokens of a row that samples may be guesses. Draw behind the token before them, with
+ * the history that is given; while the token that was drawn is the next draft, draw behind that too, exactly as if the
+ * row had ended there and its history held the drafts so far (the penalties count them, and the position that the draw
+ * belongs to is theirs); backend/step.h says why. Only where twostroke_info.step_drafts_max is not 0.
  * - What a row's mask says is final when wait() is called. With TWOSTROKE_LATE_MASKS it may not be before, so that the
  * server can compute masks while the step runs: read them in wait() alone. Without it they are there at submit().
  * - Functions return 0 (TWOSTROKE_OK) or an error code; last_error() then gives a message for people.
@@ -69,6 +73,7 @@ typedef struct twostroke_info {
   double attention_flops_per_position; /* of one token for each position that it attends to, all layers together */
   double peak_flops;                   /* of the device, per second; 0 when unknown, as the next */
   double peak_bytes_per_second;        /* read from the memory that holds weights and KV */
+  uint32_t step_drafts_max;            /* drafts that the rows of one step may carry together; 0: rows have none */
 } twostroke_info;
 
 typedef struct twostroke_bias {
@@ -100,13 +105,15 @@ typedef struct twostroke_row {
   uint32_t block_begin, block_count;  /* slice of step.blocks */
   uint32_t prompt_count;              /* how many of `history` are prompt */
   const twostroke_sampling* sampling; /* null unless samples */
-  const int32_t* history;             /* null unless samples: all position + token_count tokens so far */
+  const int32_t* history;             /* null unless samples: all position + token_count - draft_count tokens so far */
   const uint32_t* mask;               /* null when unconstrained: (vocab_size + 31) / 32 words */
   /* From here on: absent in the first servers of this version, and then to be taken as 0. */
   const int32_t* targets;   /* targets[i] follows the row's i-th token: how probable is it there? */
   uint32_t target_count;    /* at most token_count; 0 unless TWOSTROKE_SCORES_TARGETS */
   uint32_t target_logprobs; /* with each, so many of the most probable tokens */
   uint32_t pooling;         /* TWOSTROKE_POOLING_...; not with samples, and only where embedding_size is not 0 */
+  const int32_t* drafts;    /* the row's last draft_count tokens; null where there are none */
+  uint32_t draft_count;     /* less than token_count; 0 with a mask or targets */
 } twostroke_row;
 
 typedef struct twostroke_copy {
@@ -138,6 +145,15 @@ typedef struct twostroke_score {
   const twostroke_logprob* top; /* best first */
 } twostroke_score;
 
+/* A token that was drawn behind an accepted draft. This struct does not grow. */
+typedef struct twostroke_sampled {
+  int32_t token;
+  float logprob; /* this and what follows as in twostroke_row_result */
+  uint32_t rank;
+  uint32_t top_count;
+  const twostroke_logprob* top;
+} twostroke_sampled;
+
 typedef struct twostroke_row_result {
   uint32_t struct_size;
   int32_t status; /* TWOSTROKE_ROW_... */
@@ -152,6 +168,9 @@ typedef struct twostroke_row_result {
   const float*
       hidden; /* embedding_size numbers of a row that pools, null otherwise. The state is what the output matrix
                  is multiplied with: MEAN: the sum over the row's tokens (not divided); LAST: of the last */
+  uint32_t following_count;           /* tokens behind `token`, of a row with drafts: at most draft_count */
+  const twostroke_sampled* following; /* each but the last, and `token` before them, is the draft at its place. A draft
+                                         whose logits are not finite ends the row before it, without a fault */
 } twostroke_row_result;
 
 typedef struct twostroke_result {

@@ -183,6 +183,11 @@ Result<BackendInfo> read_info(const twostroke_info* given, const PluginOptions& 
     return bad("info.embedding_size is " + std::to_string(from->embedding_size) + "; it must be at most " +
                std::to_string(PluginLimits::kEmbeddingMax));
   }
+  if (from->step_drafts_max > PluginLimits::kStepTokensMax) {
+    return bad("info.step_drafts_max is " + std::to_string(from->step_drafts_max) + "; it must be at most " +
+               std::to_string(PluginLimits::kStepTokensMax));
+  }
+  info.step_drafts_max = static_cast<int32_t>(from->step_drafts_max);
   info.embedding_size = static_cast<int32_t>(from->embedding_size);
   info.scores_targets = (from->features & TWOSTROKE_SCORES_TARGETS) != 0;
   info.late_masks = (from->features & TWOSTROKE_LATE_MASKS) != 0;

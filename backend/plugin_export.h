@@ -47,6 +47,7 @@ struct twostroke_backend {
     info.attention_flops_per_position = from.attention_flops_per_position;
     info.peak_flops = from.peak_flops;
     info.peak_bytes_per_second = from.peak_bytes_per_second;
+    info.step_drafts_max = static_cast<uint32_t>(from.step_drafts_max);
   }
 
   std::unique_ptr<twostroke::Backend> backend;
@@ -58,8 +59,9 @@ struct twostroke_backend {
   std::vector<twostroke::SamplingParams> samplings;  // one per row
   twostroke::StepResult result;
   std::vector<twostroke_row_result> row_results;
-  std::vector<twostroke_score> scores;      // of all rows' targets
-  std::vector<twostroke_logprob> logprobs;  // of all rows; in each, those of their targets first
+  std::vector<twostroke_score> scores;  // of all rows' targets
+  std::vector<twostroke_sampled> followings;
+  std::vector<twostroke_logprob> logprobs;  // of all rows; in each, of its targets, its token, and those behind it
   twostroke_result returned = {};
 };
 
@@ -93,7 +95,8 @@ inline Row convert_row(const twostroke_row& from, size_t mask_words, const Sampl
   if (from.samples != 0) {
     row.samples = true;
     row.sampling = sampling;
-    row.history = {from.history, size_t{from.position} + from.token_count};
+    row.draft_count = from.draft_count;
+    row.history = {from.history, size_t{from.position} + from.token_count - from.draft_count};
     row.prompt_count = from.prompt_count;
     if (from.mask != nullptr) row.mask = {from.mask, mask_words};
   }
@@ -121,6 +124,7 @@ inline std::string convert_step(const twostroke_step* step, twostroke_backend& m
     twostroke_row row = {};
     std::memcpy(&row, bytes + size_t{step->row_size} * i, std::min<size_t>(step->row_size, sizeof(row)));
     if (row.pooling > TWOSTROKE_POOLING_LAST) return "the server asks for a kind of pooling that this plug-in lacks";
+    if (row.draft_count >= row.token_count) return "a row has drafts alone";
     if (row.samples != 0) {
       if (row.sampling == nullptr || row.sampling->struct_size < sizeof(*row.sampling)) {
         return "the server's sampling settings are older than this plug-in";
@@ -135,6 +139,7 @@ inline std::string convert_step(const twostroke_step* step, twostroke_backend& m
 inline const twostroke_result* convert_result(twostroke_backend& my) {
   my.row_results.clear();
   my.scores.clear();
+  my.followings.clear();
   my.logprobs.clear();
   const auto add_top = [&my](const std::vector<TokenLogprob>& top) {
     for (const TokenLogprob& entry : top) my.logprobs.push_back({entry.token, entry.logprob});
@@ -153,11 +158,16 @@ inline const twostroke_result* convert_result(twostroke_backend& my) {
       my.scores.push_back({score.logprob, score.rank, add_top(score.top), nullptr});
     }
     out.top_count = add_top(row.top);
+    out.following_count = static_cast<uint32_t>(row.following.size());
+    for (const SampledToken& next : row.following) {
+      my.followings.push_back({next.token, next.logprob, next.rank, add_top(next.top), nullptr});
+    }
     my.row_results.push_back(out);
   }
   // Pointers into the vectors, now that these have stopped growing.
   const twostroke_logprob* top = my.logprobs.data();
   twostroke_score* score = my.scores.data();
+  twostroke_sampled* next = my.followings.data();
   for (twostroke_row_result& row : my.row_results) {
     row.targets = row.target_count == 0 ? nullptr : score;
     for (uint32_t i = 0; i < row.target_count; ++i, ++score) {
@@ -166,6 +176,11 @@ inline const twostroke_result* convert_result(twostroke_backend& my) {
     }
     row.top = top;
     top += row.top_count;
+    row.following = row.following_count == 0 ? nullptr : next;
+    for (uint32_t i = 0; i < row.following_count; ++i, ++next) {
+      next->top = top;
+      top += next->top_count;
+    }
   }
   my.returned = {};
   my.returned.struct_size = sizeof(my.returned);

@@ -24,7 +24,7 @@ twostroke_sampling convert_sampling(const SamplingParams& params) {
   return sampling;
 }
 
-twostroke_row convert_row(const Row& from) {
+twostroke_row convert_row(const Row& from, const StepPlan& plan) {
   twostroke_row row = {};
   row.struct_size = sizeof(row);
   row.samples = from.samples ? 1 : 0;
@@ -43,6 +43,9 @@ twostroke_row convert_row(const Row& from) {
     row.history = from.history.data();
     row.mask = from.mask.empty() ? nullptr : from.mask.data();
   }
+  row.draft_count = from.draft_count;
+  const std::span<const TokenId> drafts = from.drafts_in(plan.tokens);
+  row.drafts = drafts.empty() ? nullptr : drafts.data();
   return row;
 }
 
@@ -68,7 +71,9 @@ std::string read_top(const twostroke_logprob* top, uint32_t count, uint32_t aske
   return {};
 }
 
-std::string read_logprobs(const twostroke_row_result& from, int32_t asked, const BackendInfo& info, RowResult& to) {
+// Of a row's token (twostroke_row_result, RowResult), or of one behind an accepted draft.
+template <typename From, typename To>
+std::string read_logprobs(const From& from, int32_t asked, const BackendInfo& info, To& to) {
   if (asked < 0) return {};
   if (!std::isfinite(from.logprob)) return "its log-probability is not finite";
   if (from.rank > static_cast<uint32_t>(info.vocab_size)) return "its rank is greater than the vocabulary";
@@ -108,6 +113,33 @@ std::string read_hidden(const twostroke_row_result& from, const Row& row, const 
   return {};
 }
 
+std::string not_a_token(int32_t token, const BackendInfo& info) {
+  return "token " + std::to_string(token) + " is outside the vocabulary of " + std::to_string(info.vocab_size);
+}
+
+// to.token has been read.
+std::string read_following(const twostroke_row_result& from, const Row& row, std::span<const TokenId> drafts,
+                           const BackendInfo& info, RowResult& to) {
+  if (from.following_count > row.draft_count) {
+    return "it has " + std::to_string(from.following_count) + " tokens behind its first, and only " +
+           std::to_string(row.draft_count) + " drafts";
+  }
+  if (from.following_count > 0 && from.following == nullptr) return "the tokens behind its first are null";
+  TokenId last = to.token;
+  for (uint32_t i = 0; i < from.following_count; ++i) {
+    const twostroke_sampled& next = from.following[i];
+    if (last != drafts[i]) {
+      return "it goes on behind token " + std::to_string(last) + ", which is not its draft " +
+             std::to_string(drafts[i]);
+    }
+    if (!is_token(next.token, info)) return not_a_token(next.token, info);
+    SampledToken& added = to.following.emplace_back();
+    added.token = last = next.token;
+    if (std::string fault = read_logprobs(next, row.sampling->logprobs, info, added); !fault.empty()) return fault;
+  }
+  return {};
+}
+
 // Without what was added to the first version of the struct.
 constexpr size_t kRowResultBytesMin = offsetof(twostroke_row_result, rank);
 
@@ -121,7 +153,8 @@ twostroke_row_result copy_row(const std::byte* from, uint32_t row_size) {
   return row;
 }
 
-std::string read_row(const twostroke_row_result& from, const Row& row, const BackendInfo& info, RowResult& to) {
+std::string read_row(const twostroke_row_result& from, const Row& row, const StepPlan& plan, const BackendInfo& info,
+                     RowResult& to) {
   to.reset();
   if (from.struct_size < kRowResultBytesMin) return "its struct_size is too small";
   if (from.status == TWOSTROKE_ROW_NOT_FINITE) {
@@ -132,15 +165,14 @@ std::string read_row(const twostroke_row_result& from, const Row& row, const Bac
   if (std::string fault = read_targets(from, row, info, to); !fault.empty()) return fault;
   if (std::string fault = read_hidden(from, row, info, to); !fault.empty()) return fault;
   if (!row.samples) return {};
-  if (!is_token(from.token, info)) {
-    return "token " + std::to_string(from.token) + " is outside the vocabulary of " + std::to_string(info.vocab_size);
-  }
+  if (!is_token(from.token, info)) return not_a_token(from.token, info);
   const auto token = static_cast<uint32_t>(from.token);
   if (!row.mask.empty() && ((row.mask[token / 32] >> (token % 32)) & 1) == 0) {
     return "token " + std::to_string(from.token) + " is one that its mask forbids";
   }
   to.token = from.token;
-  return read_logprobs(from, row.sampling->logprobs, info, to);
+  if (std::string fault = read_logprobs(from, row.sampling->logprobs, info, to); !fault.empty()) return fault;
+  return read_following(from, row, row.drafts_in(plan.tokens), info, to);
 }
 
 }  // namespace
@@ -152,7 +184,7 @@ const twostroke_step& PluginStep::convert(const StepPlan& plan) {
   copies_.clear();
   for (const BlockCopy& copy : plan.copies) copies_.push_back({copy.source, copy.target});
   for (const Row& row : plan.rows) {
-    rows_.push_back(convert_row(row));
+    rows_.push_back(convert_row(row, plan));
     if (!row.samples) continue;
     samplings_.push_back(convert_sampling(*row.sampling));
     for (const auto& [token, bias] : row.sampling->logit_bias) biases_.push_back({token, bias});
@@ -194,7 +226,7 @@ std::string read_plugin_result(const twostroke_result* returned, const StepPlan&
   const auto* bytes = reinterpret_cast<const std::byte*>(returned->rows);
   for (size_t i = 0; i < plan.rows.size(); ++i) {
     const twostroke_row_result row = copy_row(bytes + i * returned->row_size, returned->row_size);
-    const std::string fault = read_row(row, plan.rows[i], info, result.rows[i]);
+    const std::string fault = read_row(row, plan.rows[i], plan, info, result.rows[i]);
     if (!fault.empty()) return "row " + std::to_string(i) + ": " + fault;
   }
   return {};

@@ -30,40 +30,62 @@ bool Sampler::better(const Candidate& a, const Candidate& b) {
   return a.logit > b.logit || (a.logit == b.logit && a.token < b.token);
 }
 
-void Sampler::sample(const Row& row, std::span<const float> logits, RowResult& result) {
-  CHECK(row.samples && row.sampling != nullptr && logits.size() == vocab_size_);
+void Sampler::sample(const Row& row, std::span<const TokenId> drafts, std::span<const float> logits,
+                     RowResult& result) {
+  CHECK(row.samples && row.sampling != nullptr && drafts.size() == row.draft_count);
+  CHECK(logits.size() == (drafts.size() + 1) * vocab_size_);
   const SamplingParams& sampling = *row.sampling;
   CHECK(sampling.temperature >= 0 && sampling.top_p > 0 && sampling.repetition_penalty > 0);
-  result.status = RowStatus::kNotFinite;
-  result.token = -1;
-  result.logprob = 0;
-  result.rank = 0;
-  result.top.clear();
+  result.following.clear();
+  result.status = draw(row, {}, logits.first(vocab_size_), result);
+  TokenId drawn = result.token;
+  for (size_t i = 0; i < drafts.size() && drawn == drafts[i]; ++i) {
+    SampledToken& next = result.following.emplace_back();
+    if (draw(row, drafts.first(i + 1), logits.subspan((i + 1) * vocab_size_, vocab_size_), next) != RowStatus::kOk) {
+      return result.following.pop_back();
+    }
+    drawn = next.token;
+  }
+}
+
+template <typename Drawn>
+RowStatus Sampler::draw(const Row& row, std::span<const TokenId> accepted, std::span<const float> logits,
+                        Drawn& drawn) {
+  const SamplingParams& sampling = *row.sampling;
+  drawn.token = -1;
+  drawn.logprob = 0;
+  drawn.rank = 0;
+  drawn.top.clear();
 
   const Greatest raw = find_greatest(logits);
-  if (raw.bad || raw.token < 0) return;
-  const std::span<const float> adjusted = adjust(row, logits);
+  if (raw.bad || raw.token < 0) return RowStatus::kNotFinite;
+  const std::span<const float> adjusted = adjust(row, accepted, logits);
   const Greatest greatest = adjusted.data() == logits.data() ? raw : find_greatest(adjusted);
-  if (greatest.bad || greatest.token < 0) return;
+  if (greatest.bad || greatest.token < 0) return RowStatus::kNotFinite;
 
-  result.status = RowStatus::kOk;
-  if (sampling.temperature == 0) {
-    result.token = greatest.token;
-  } else {
-    const double uniform = uniform_draw(sampling.seed, row.history.size());
-    if (sampling.top_k > 0 && static_cast<size_t>(sampling.top_k) < vocab_size_) {
-      collect_top_k(adjusted, greatest.logit, sampling);
-      result.token = draw_from_candidates(uniform);
-    } else if (sampling.top_p < 1) {
-      collect_heavy(adjusted, greatest.logit, sampling);
-      result.token = draw_from_candidates(uniform);
-    } else {
-      result.token = draw_from_all(adjusted, greatest.logit, sampling, uniform);
-    }
+  drawn.token = sampling.temperature == 0
+                    ? greatest.token
+                    : choose(sampling, row.history.size() + accepted.size(), adjusted, greatest.logit);
+  if (sampling.logprobs >= 0) {
+    report(logits, raw.logit, drawn.token, static_cast<size_t>(sampling.logprobs), drawn.logprob, drawn.rank,
+           drawn.top);
   }
-  if (sampling.logprobs < 0) return;
-  report(logits, raw.logit, result.token, static_cast<size_t>(sampling.logprobs), result.logprob, result.rank,
-         result.top);
+  return RowStatus::kOk;
+}
+
+// Steps 5 to 9, for a temperature above 0.
+TokenId Sampler::choose(const SamplingParams& sampling, uint64_t position, std::span<const float> logits,
+                        float greatest) {
+  const double uniform = uniform_draw(sampling.seed, position);
+  if (sampling.top_k > 0 && static_cast<size_t>(sampling.top_k) < vocab_size_) {
+    collect_top_k(logits, greatest, sampling);
+    return draw_from_candidates(uniform);
+  }
+  if (sampling.top_p < 1) {
+    collect_heavy(logits, greatest, sampling);
+    return draw_from_candidates(uniform);
+  }
+  return draw_from_all(logits, greatest, sampling, uniform);
 }
 
 bool Sampler::score(std::span<const float> logits, TokenId token, uint32_t top_count, TokenScore& score) {
@@ -75,7 +97,8 @@ bool Sampler::score(std::span<const float> logits, TokenId token, uint32_t top_c
 }
 
 // Steps 2 to 4. Returns `logits` itself where there is nothing to change.
-std::span<const float> Sampler::adjust(const Row& row, std::span<const float> logits) {
+std::span<const float> Sampler::adjust(const Row& row, std::span<const TokenId> accepted,
+                                       std::span<const float> logits) {
   const SamplingParams& sampling = *row.sampling;
   if (row.mask.empty() && sampling.logit_bias.empty() && !sampling.has_penalties()) return logits;
   std::copy(logits.begin(), logits.end(), adjusted_.begin());
@@ -89,31 +112,39 @@ std::span<const float> Sampler::adjust(const Row& row, std::span<const float> lo
     CHECK(token >= 0 && static_cast<size_t>(token) < vocab_size_, "logit_bias names a token outside the vocabulary");
     adjusted_[static_cast<size_t>(token)] += bias;
   }
-  if (sampling.has_penalties()) apply_penalties(row);
+  if (sampling.has_penalties()) apply_penalties(row, accepted);
   return adjusted_;
 }
 
-void Sampler::apply_penalties(const Row& row) {
+void Sampler::apply_penalties(const Row& row, std::span<const TokenId> accepted) {
   const SamplingParams& sampling = *row.sampling;
   CHECK(row.prompt_count <= row.history.size());
-  for (TokenId token : row.history) {
-    CHECK(token >= 0 && static_cast<size_t>(token) < vocab_size_, "a token of the history is outside the vocabulary");
-  }
-  for (TokenId token : row.history.subspan(row.prompt_count)) ++output_counts_[static_cast<size_t>(token)];
-  for (TokenId token : row.history) {
-    const size_t i = static_cast<size_t>(token);
-    if (penalised_[i] != 0) continue;
-    penalised_[i] = 1;
-    float& logit = adjusted_[i];
-    logit = logit > 0 ? logit / sampling.repetition_penalty : logit * sampling.repetition_penalty;
-    if (output_counts_[i] > 0) {
-      logit -= sampling.frequency_penalty * static_cast<float>(output_counts_[i]);
-      logit -= sampling.presence_penalty;
+  const std::span<const TokenId> parts[] = {row.history, accepted};
+  for (const std::span<const TokenId> tokens : parts) {
+    for (TokenId token : tokens) {
+      CHECK(token >= 0 && static_cast<size_t>(token) < vocab_size_, "a token of the history is outside the vocabulary");
     }
   }
-  for (TokenId token : row.history) {
-    output_counts_[static_cast<size_t>(token)] = 0;
-    penalised_[static_cast<size_t>(token)] = 0;
+  for (TokenId token : row.history.subspan(row.prompt_count)) ++output_counts_[static_cast<size_t>(token)];
+  for (TokenId token : accepted) ++output_counts_[static_cast<size_t>(token)];
+  for (const std::span<const TokenId> tokens : parts) {
+    for (TokenId token : tokens) {
+      const size_t i = static_cast<size_t>(token);
+      if (penalised_[i] != 0) continue;
+      penalised_[i] = 1;
+      float& logit = adjusted_[i];
+      logit = logit > 0 ? logit / sampling.repetition_penalty : logit * sampling.repetition_penalty;
+      if (output_counts_[i] > 0) {
+        logit -= sampling.frequency_penalty * static_cast<float>(output_counts_[i]);
+        logit -= sampling.presence_penalty;
+      }
+    }
+  }
+  for (const std::span<const TokenId> tokens : parts) {
+    for (TokenId token : tokens) {
+      output_counts_[static_cast<size_t>(token)] = 0;
+      penalised_[static_cast<size_t>(token)] = 0;
+    }
   }
 }
 

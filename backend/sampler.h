@@ -1,4 +1,4 @@
-// Sampler: chooses a row's next token from its logits, on the host.
+// Sampler: chooses a row's next token from its logits, on the host; behind accepted drafts, the tokens after it too.
 //
 // What happens, in this order (that of vLLM's sampler, so that the same settings mean the same):
 //   1. log-probabilities that are reported are those of the model's own distribution: log softmax of the raw logits l.
@@ -16,6 +16,9 @@
 //
 // A row fails with RowStatus::kNotFinite when a raw logit is NaN or +inf, or when no token has a finite one after
 // step 4. A logit of -inf is a token of probability 0.
+//
+// With drafts: each position is drawn in turn, as it would be in a step of its own. The history (step 4) of the one
+// behind i accepted drafts ends with them, and its place (step 9) is i further.
 //
 // Cost: a few passes over the vocabulary, whatever is asked (sampler_math.h has the hot ones). Nothing sorts it: the k
 // best come from a heap or a selection. The nucleus comes from a selection by weight (quickselect) among the tokens
@@ -37,12 +40,12 @@ class Sampler {
  public:
   explicit Sampler(int32_t vocab_size);
 
-  // Fills `result` for `row`, a sampling row whose `logits` [vocab] are those behind its last token. Requires settings
-  // within the ranges of SamplingParams and history within the vocabulary. `result.logprob` is 0 and `result.top` empty
-  // where sampling.logprobs is -1; `top` has sampling.logprobs entries otherwise (at most the vocabulary), ties ordered
-  // by id.
+  // Fills `result` for `row`, a sampling row with these drafts, whose `logits` [drafts + 1, vocab] are those behind its
+  // history and behind each draft. Requires settings within the ranges of SamplingParams, and tokens within the
+  // vocabulary. `result.logprob` is 0 and `result.top` empty where sampling.logprobs is -1; `top` has sampling.logprobs
+  // entries otherwise (at most the vocabulary), ties ordered by id.
   // The rank is that of the chosen token; 0 where logprobs is -1.
-  void sample(const Row& row, std::span<const float> logits, RowResult& result);
+  void sample(const Row& row, std::span<const TokenId> drafts, std::span<const float> logits, RowResult& result);
 
   // How probable `token` is by the `logits` [vocab] before it, with the `top_count` most probable tokens (at most the
   // vocabulary). False, with `score` unspecified, when a logit is NaN or +inf, or none is finite.
@@ -56,8 +59,12 @@ class Sampler {
   };
   static bool better(const Candidate& a, const Candidate& b);
 
-  std::span<const float> adjust(const Row& row, std::span<const float> logits);
-  void apply_penalties(const Row& row);
+  // `accepted`: the drafts between the history and the new token. `drawn` is a RowResult or a SampledToken.
+  template <typename Drawn>
+  RowStatus draw(const Row& row, std::span<const TokenId> accepted, std::span<const float> logits, Drawn& drawn);
+  TokenId choose(const SamplingParams& sampling, uint64_t position, std::span<const float> logits, float greatest);
+  std::span<const float> adjust(const Row& row, std::span<const TokenId> accepted, std::span<const float> logits);
+  void apply_penalties(const Row& row, std::span<const TokenId> accepted);
   void report(std::span<const float> logits, float greatest, TokenId token, size_t top_count, float& logprob,
               uint32_t& rank, std::vector<TokenLogprob>& top);
   TokenId draw_from_all(std::span<const float> logits, float greatest, const SamplingParams& sampling, double uniform);

@@ -48,7 +48,7 @@ size_t kv_bytes(const ModelConfig& config, DType kv_dtype, int64_t tokens) {
 Transformer::Transformer(const ModelConfig& config, Operators& operators, const TransformerLimits& limits)
     : config_(config), limits_(limits), operators_(operators) {
   CHECK(limits.block_size > 0 && limits.block_count > 0 && limits.context_max > 0);
-  CHECK(limits.step_tokens_max > 0 && limits.step_rows_max > 0);
+  CHECK(limits.step_tokens_max > 0 && limits.step_rows_max > 0 && limits.step_drafts_max >= 0);
   CHECK(limits.kv_dtype == DType::kF16 || limits.kv_dtype == DType::kF32);
 }
 
@@ -78,6 +78,7 @@ Status Transformer::allocate() {
 
   const int64_t tokens = limits_.step_tokens_max;
   const int64_t rows = std::min(limits_.step_rows_max, limits_.step_tokens_max);
+  const int64_t sampled = std::min(rows + limits_.step_drafts_max, tokens);
   const int64_t embedding = config_.embedding_size;
   const int64_t query = int64_t{config_.heads} * config_.head_size;
   const int64_t key = int64_t{config_.kv_heads} * config_.head_size;
@@ -87,21 +88,21 @@ Status Transformer::allocate() {
   plan.reserve(buffers_.query_key_value, DType::kF32, tokens, query + 2 * key);
   plan.reserve(buffers_.attended, DType::kF32, tokens, query);
   plan.reserve(buffers_.gate_up, DType::kF32, tokens, int64_t{2} * config_.feed_forward_size);
-  plan.reserve(buffers_.sampled_hidden, DType::kF32, rows, embedding);
-  plan.reserve(buffers_.sampled_attended, DType::kF32, rows, query);
-  plan.reserve(buffers_.logits, DType::kF32, rows, config_.vocab_size);
+  plan.reserve(buffers_.sampled_hidden, DType::kF32, sampled, embedding);
+  plan.reserve(buffers_.sampled_attended, DType::kF32, sampled, query);
+  plan.reserve(buffers_.logits, DType::kF32, sampled, config_.vocab_size);
   plan.reserve(buffers_.tokens, DType::kI32, 1, tokens);
   plan.reserve(buffers_.positions, DType::kI32, 1, tokens);
   plan.reserve(buffers_.row_of_token, DType::kI32, 1, tokens);
   plan.reserve(buffers_.segments, DType::kI32, rows, 4);
   plan.reserve(buffers_.block_tables, DType::kI32, 1, rows * blocks_for(limits_.context_max, limits_.block_size));
-  plan.reserve(buffers_.sampled_tokens, DType::kI32, 1, rows);
+  plan.reserve(buffers_.sampled_tokens, DType::kI32, 1, sampled);
   plan.reserve(buffers_.copies, DType::kI32, limits_.block_count, 2);
   Result<DeviceMemory> memory = allocate_for("a step's working memory", operators_.device(), plan.bytes());
   if (!memory.ok()) return memory.status();
   buffer_memory_ = std::move(memory).value();
   plan.place(buffer_memory_.address());
-  logits_.resize(static_cast<size_t>(rows) * static_cast<size_t>(config_.vocab_size));
+  logits_.resize(static_cast<size_t>(sampled) * static_cast<size_t>(config_.vocab_size));
   return {};
 }
 
@@ -112,10 +113,10 @@ void Transformer::enqueue(const StepPlan& plan) {
   enqueue_layers(plan, upload_rows(plan));
 }
 
-std::span<const float> Transformer::logits(size_t sampling_row) const {
-  CHECK(sampling_row < sampled_tokens_.size());
+std::span<const float> Transformer::logits(size_t first, size_t count) const {
+  CHECK(first + count <= sampled_tokens_.size());
   const size_t vocab = static_cast<size_t>(config_.vocab_size);
-  return std::span(logits_).subspan(sampling_row * vocab, vocab);
+  return std::span(logits_).subspan(first * vocab, count * vocab);
 }
 
 // Checks the plan and writes it down in the form that operators take.
@@ -134,6 +135,7 @@ void Transformer::describe(const StepPlan& plan) {
   segments_.clear();
   sampled_tokens_.clear();
   tail_tokens_ = 0;
+  int64_t drafts = 0;
   for (const Row& row : plan.rows) {
     const int64_t end = int64_t{row.position} + row.token_count;
     CHECK(row.token_count >= 1 && row.token_begin == positions_.size(), "rows take the step's tokens in order");
@@ -147,11 +149,16 @@ void Transformer::describe(const StepPlan& plan) {
       positions_.push_back(static_cast<int32_t>(row.position + i));
       row_of_token_.push_back(static_cast<int32_t>(segments_.size() - 1));
     }
-    if (row.samples) sampled_tokens_.push_back(static_cast<int32_t>(positions_.size() - 1));
+    CHECK(row.draft_count == 0 || (row.samples && row.draft_count < row.token_count), "drafts follow a known token");
+    for (uint32_t i = row.draft_count + 1; row.samples && i > 0; --i) {
+      sampled_tokens_.push_back(static_cast<int32_t>(positions_.size() - i));
+    }
+    drafts += row.draft_count;
     CHECK(row.targets.size() <= row.token_count, "a target follows a token of its row");
     if (!row.targets.empty() || row.pooling != Pooling::kNone) tail_tokens_ = static_cast<int64_t>(plan.tokens.size());
   }
   CHECK(positions_.size() == plan.tokens.size(), "every token belongs to a row");
+  CHECK(drafts <= limits_.step_drafts_max, "the step carries too many drafts");
 }
 
 // The first rows x cols elements of `target`, filled from the host.

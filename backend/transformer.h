@@ -6,7 +6,7 @@
 //
 // Which tensors there are, and the formulas, is in model_config.h; the shapes of a step:
 //   hidden [T, D] -> query, key, value [T, H*S + 2*G*S] -> attended [T, H*S] -> hidden -> gate, up [T, 2*F] -> hidden
-//   -> of the M rows that sample [M, D] -> logits [M, V]
+//   -> of the M tokens that are sampled behind [M, D] -> logits [M, V]
 // The last line is taken again for prompt tokens that are scored or pooled, M of them at a time: so these need no more
 // device memory than sampling does, whatever a prompt's length.
 //
@@ -28,7 +28,7 @@
 
 namespace twostroke {
 
-// What the memory is sized for. All at least 1.
+// What the memory is sized for. All at least 1, but for step_drafts_max.
 struct TransformerLimits {
   int32_t block_size = 16;        // positions in a KV block
   int32_t block_count = 1;        // KV blocks
@@ -36,6 +36,7 @@ struct TransformerLimits {
   int32_t context_max = 1;        // tokens of a sequence
   int32_t step_tokens_max = 512;  // tokens of a step
   int32_t step_rows_max = 64;     // rows of a step
+  int32_t step_drafts_max = 0;    // drafts of a step; 0: its rows have none
 };
 
 // Bytes of KV memory that `tokens` tokens take.
@@ -53,9 +54,10 @@ class Transformer {
   // Requires a plan within the limits, whose tables cover every position that it names (CHECKed).
   void enqueue(const StepPlan& plan);
 
-  // The logits [V] of the plan's i-th sampling row, in the order of rows. Valid from the device's wait() to the next
+  // The logits [count, V] behind tokens that are sampled behind, from the `first` of them on: in the order of rows, of
+  // each sampling row the last token that is no draft, and its drafts. Valid from the device's wait() to the next
   // enqueue().
-  std::span<const float> logits(size_t sampling_row) const;
+  std::span<const float> logits(size_t first, size_t count) const;
 
   // The end of the pass for more tokens of the step than those that sample: prompt tokens whose logits or states
   // (behind the last norm) are wanted. Enqueue them a slice at a time, each after the device's wait() for what was
@@ -84,7 +86,7 @@ class Transformer {
     Tensor row_of_token;      // [1, T] i32
     Tensor segments;          // [R, 4] i32
     Tensor block_tables;      // [1, R * blocks of a sequence] i32
-    Tensor sampled_tokens;    // [1, M] i32: index of each sampling row's last token
+    Tensor sampled_tokens;    // [1, M] i32: indices of the tokens that are sampled behind
     Tensor copies;            // [blocks, 2] i32
   };
 

@@ -26,7 +26,8 @@ Status check_options(const CpuBackendOptions& options) {
                           check_range("block_size", options.block_size, 1, 1024),
                           check_range("context_max", options.context_max, 0, kIntMax),
                           check_range("step_tokens_max", options.step_tokens_max, 1, 1 << 20),
-                          check_range("step_rows_max", options.step_rows_max, 1, 1 << 16)}) {
+                          check_range("step_rows_max", options.step_rows_max, 1, 1 << 16),
+                          check_range("step_drafts_max", options.step_drafts_max, 0, 1 << 16)}) {
     if (!s.ok()) return s;
   }
   if (options.kv_dtype == DType::kI32) return invalid_argument("the KV cache holds f16 or f32 numbers");
@@ -87,6 +88,7 @@ Result<std::unique_ptr<CpuBackend>> CpuBackend::create(const CpuBackendOptions& 
   limits.context_max = *context;
   limits.step_tokens_max = options.step_tokens_max;
   limits.step_rows_max = options.step_rows_max;
+  limits.step_drafts_max = std::min(options.step_drafts_max, options.step_tokens_max - 1);
   Result<std::unique_ptr<Transformer>> transformer =
       Transformer::load(**file, *config, *backend->operators_, limits, threads, progress);
   if (!transformer.ok()) return transformer.status();
@@ -110,6 +112,7 @@ Result<std::unique_ptr<CpuBackend>> CpuBackend::create(const CpuBackendOptions& 
   info.embedding_size = config->embedding_size;
   info.scores_targets = true;
   info.late_masks = true;
+  info.step_drafts_max = limits.step_drafts_max;
   return backend;
 }
 
@@ -133,13 +136,18 @@ Status CpuBackend::wait(StepResult& result) {
 
 void CpuBackend::sample_rows(const StepPlan& plan, StepResult& result) {
   sampling_rows_.clear();
+  size_t logits_begin = 0;
   for (size_t i = 0; i < plan.rows.size(); ++i) {
-    if (plan.rows[i].samples) sampling_rows_.push_back(i);
+    if (!plan.rows[i].samples) continue;
+    sampling_rows_.push_back({i, logits_begin});
+    logits_begin += plan.rows[i].draft_count + 1;
   }
   device_.pool().run(static_cast<int64_t>(sampling_rows_.size()), [&](int64_t task, int thread) {
-    const size_t row = sampling_rows_[static_cast<size_t>(task)];
-    samplers_[static_cast<size_t>(thread)].sample(plan.rows[row], transformer_->logits(static_cast<size_t>(task)),
-                                                  result.rows[row]);
+    const SamplingRow& at = sampling_rows_[static_cast<size_t>(task)];
+    const Row& row = plan.rows[at.row];
+    samplers_[static_cast<size_t>(thread)].sample(row, row.drafts_in(plan.tokens),
+                                                  transformer_->logits(at.logits_begin, row.draft_count + 1),
+                                                  result.rows[at.row]);
   });
 }
 

@@ -1,7 +1,8 @@
 // CpuBackend: runs steps on this machine's processors. The default backend; it needs nothing but the model file.
 //
 // It joins the parts: a GGUF file, the transformer over the CPU's operator set, and samplers, one per thread, that
-// share a step's rows. submit() enqueues the step, which on this device runs it; wait() samples.
+// share a step's rows (one row's drafts are sampled one after the other). submit() enqueues the step, which on this
+// device runs it; wait() samples.
 //
 // Figures of info(), for phase accounting:
 //   flops_per_token     2 * elements of all matrices of the layers
@@ -36,6 +37,7 @@ struct CpuBackendOptions {
   int32_t context_max = 0;         // tokens of a sequence at most; 0: the model's own limit
   int32_t step_tokens_max = 512;   // tokens of a step at most
   int32_t step_rows_max = 64;      // rows of a step at most
+  int32_t step_drafts_max = 32;    // drafts of a step at most; each takes the memory of a row's logits. 0: none
   Isa isa = best_isa();            // the operator set
 };
 
@@ -61,8 +63,13 @@ class CpuBackend final : public Backend {
   CpuDevice device_;
   std::unique_ptr<Operators> operators_;
   std::unique_ptr<Transformer> transformer_;
-  std::vector<Sampler> samplers_;      // [threads]
-  std::vector<size_t> sampling_rows_;  // indices of the plan's rows that sample
+  std::vector<Sampler> samplers_;  // [threads]
+  // Of the plan's rows that sample: its index, and which of the transformer's logits are the first of its own.
+  struct SamplingRow {
+    size_t row;
+    size_t logits_begin;
+  };
+  std::vector<SamplingRow> sampling_rows_;
 
   // A token of a row behind which something beside a sample is wanted.
   struct TailToken {

@@ -110,8 +110,8 @@ void FakeKv::execute(const StepPlan& plan, FaultLog& faults, std::vector<uint64_
       target.previous = value;
       value = next_value(value, plan.tokens[row.token_begin + t]);
       target.value = value;
+      if (t + row.draft_count + 1 == row.token_count) values[i] = value;
     }
-    values[i] = value;
   }
 }
 

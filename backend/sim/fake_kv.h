@@ -10,6 +10,7 @@
 // - it was written for another chain of tokens than the row's: a stranger's block, a stale prefix hit, a wrong copy.
 //   A row that samples is compared with its history. One that does not has none: there the chain must fit together.
 // - two rows write one slot in one step, or one reads what another writes in the same step.
+// What drafts leave behind that were not accepted belongs to another chain of tokens.
 //
 // Thread-safety: one thread.
 #pragma once
@@ -50,7 +51,8 @@ class FakeKv {
  public:
   FakeKv(uint32_t block_count, uint32_t block_size);
 
-  // Does the plan's copies, then its rows; values[i] becomes the value behind row i's last token. The plan is sound
+  // Does the plan's copies, then its rows; values[i] becomes the value behind row i's last token, drafts aside. The
+  // plan is sound
   // (check_plan). Faults go to `faults`; the row then goes on with what the cache holds, as a real backend would.
   void execute(const StepPlan& plan, FaultLog& faults, std::vector<uint64_t>& values);
 

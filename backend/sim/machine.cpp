@@ -25,7 +25,7 @@ StepWork StepWork::of(const StepPlan& plan) {
   work.block_copies = plan.copies.size();
   for (const Row& row : plan.rows) {
     const uint64_t count = row.token_count;
-    work.logit_tokens += row.targets.size() + (row.samples ? 1 : 0);
+    work.logit_tokens += row.targets.size() + (row.samples ? row.draft_count + 1 : 0);
     work.context += row.position + count;
     work.attended_positions += count * row.position + count * (count + 1) / 2;
   }

@@ -5,7 +5,8 @@
 // positions in all (a token at position p attends to p + 1):
 //
 //   flops   = T * flops_per_token + L * output_flops + A * attention_flops_per_position
-//             where L of the tokens need logits: those that are sampled, and prompt tokens that are scored
+//             where L of the tokens need logits: those that are sampled behind, drafts included, and prompt tokens that
+//             are scored
 //   bytes   = weight_bytes + kv_bytes_per_token * (sum of c_i + T)       weights once; KV read once per row, and
 //   written
 //           + kv_bytes_per_token * block_size * 2 * block copies         a copied block is read and written
@@ -13,7 +14,7 @@
 //                                 bytes / (peak_bytes_per_second * memory_efficiency))
 //
 // So decodes cost little arithmetic and one pass over the weights, and prefill chunks ride along almost free of charge
-// until the step reaches the machine's ridge: what the engine's planning is about.
+// until the step reaches the machine's ridge: what the engine's planning is about. So do drafts.
 #pragma once
 
 #include <cstdint>

@@ -12,12 +12,16 @@ bool is_token(TokenId token, const BackendInfo& info) { return token >= 0 && tok
 
 std::string check_sampling(const StepPlan& plan, const Row& row, const BackendInfo& info) {
   if (row.sampling == nullptr) return "samples without sampling settings";
-  if (row.history.size() != uint64_t{row.position} + row.token_count) {
-    return "its history has " + std::to_string(row.history.size()) + " tokens, but its last position is " +
-           std::to_string(uint64_t{row.position} + row.token_count - 1);
+  if (row.draft_count >= row.token_count) return "has drafts alone";
+  const uint32_t known = row.token_count - row.draft_count;
+  if (row.history.size() != uint64_t{row.position} + known) {
+    return "its history has " + std::to_string(row.history.size()) + " tokens, but its last known position is " +
+           std::to_string(uint64_t{row.position} + known - 1);
   }
+  if (row.draft_count > 0 && !row.mask.empty()) return "has drafts under a mask";
+  if (row.draft_count > 0 && !row.targets.empty()) return "has drafts and targets";
   if (row.prompt_count == 0 || row.prompt_count > row.history.size()) return "prompt_count is outside its history";
-  const auto tokens = std::span(plan.tokens).subspan(row.token_begin, row.token_count);
+  const auto tokens = std::span(plan.tokens).subspan(row.token_begin, known);
   if (!std::ranges::equal(tokens, row.history.subspan(row.position))) return "its tokens are not its history's last";
   const size_t words = (static_cast<size_t>(info.vocab_size) + 31) / 32;
   if (!row.mask.empty() && row.mask.size() != words) return "its mask is not as long as the vocabulary";
@@ -56,6 +60,7 @@ std::string check_row(const StepPlan& plan, const Row& row, const BackendInfo& i
     if (!is_token(plan.tokens[row.token_begin + i], info)) return "has a token outside the vocabulary";
   }
   if (std::string fault = check_prompt_work(plan, row, info); !fault.empty()) return fault;
+  if (!row.samples && row.draft_count > 0) return "has drafts, but does not sample";
   return row.samples ? check_sampling(plan, row, info) : std::string();
 }
 
@@ -68,11 +73,14 @@ std::string check_plan(const StepPlan& plan, const BackendInfo& info) {
     return "the step has more tokens than step_tokens_max";
   }
   uint64_t tokens = 0;
+  uint64_t drafts = 0;
   for (size_t i = 0; i < plan.rows.size(); ++i) {
     const std::string fault = check_row(plan, plan.rows[i], info);
     if (!fault.empty()) return "row " + std::to_string(i) + ": " + fault;
     tokens += plan.rows[i].token_count;
+    drafts += plan.rows[i].draft_count;
   }
+  if (drafts > static_cast<uint64_t>(info.step_drafts_max)) return "the step has more drafts than step_drafts_max";
   if (tokens != plan.tokens.size()) return "the step has tokens that belong to no row, or to two";
   for (const BlockCopy& copy : plan.copies) {
     const auto known = [&](BlockId block) { return block < static_cast<uint32_t>(info.block_count); };

@@ -41,6 +41,7 @@ Status validate_info(const BackendInfo& info) {
     }
   }
   if (info.embedding_size < 0) return invalid_argument("sim backend: embedding_size must be 0 or more");
+  if (info.step_drafts_max < 0) return invalid_argument("sim backend: step_drafts_max must be 0 or more");
   return {};
 }
 
@@ -61,6 +62,7 @@ BackendInfo SimOptions::default_info() {
   info.embedding_size = 16;
   info.scores_targets = true;
   info.late_masks = true;
+  info.step_drafts_max = 64;
   return info;
 }
 
@@ -76,6 +78,7 @@ struct SimBackend::Impl {
   Status hang();
   Status let_time_pass();
   void execute(StepResult& result);
+  void draw(const Row& row, uint64_t chain, RowResult& result);
   void sample(const Row& row, uint64_t chain, RowResult& result);
   void score(const Row& row, RowResult& result);
   void pool(const Row& row, RowResult& result);
@@ -86,6 +89,8 @@ struct SimBackend::Impl {
   FakeKv kv;
   FakeModel model;
   std::vector<uint64_t> chains;    // of the rows, memory reused
+  std::vector<TokenId> history;    // of a row with drafts, as far as accepted; memory reused
+  RowResult drawn;                 // behind a draft; memory reused
   const StepPlan* plan = nullptr;  // in flight
   std::optional<SimFault> fault;   // of the step in flight
   TimeNs duration_ns = 0;
@@ -131,13 +136,35 @@ Status SimBackend::Impl::let_time_pass() {
   return interrupted ? unavailable("the sim backend was interrupted") : Status();
 }
 
-void SimBackend::Impl::sample(const Row& row, uint64_t chain, RowResult& result) {
+void SimBackend::Impl::draw(const Row& row, uint64_t chain, RowResult& result) {
   std::optional<TokenId> scripted;
   if (options.script) scripted = options.script({*plan, row, chain, row.history.size() - row.prompt_count});
   if (scripted) {
     model.report(chain, *scripted, *row.sampling, result);
   } else {
     model.sample(chain, row, result);
+  }
+}
+
+// Every draft that the token before it confirms is a row of its own, as far as the model can tell.
+void SimBackend::Impl::sample(const Row& row, uint64_t chain, RowResult& result) {
+  Row known = row;
+  known.token_count -= row.draft_count;
+  known.draft_count = 0;
+  draw(known, chain, result);
+  if (row.draft_count == 0) return;
+  history.assign(row.history.begin(), row.history.end());
+  TokenId last = result.token;
+  for (const TokenId draft : row.drafts_in(plan->tokens)) {
+    if (last != draft) return;
+    history.push_back(draft);
+    known.history = history;
+    ++known.token_count;
+    drawn.reset();
+    draw(known, kv.value_behind(*plan, row, known.token_count - 1), drawn);
+    if (drawn.status != RowStatus::kOk) return;
+    last = drawn.token;
+    result.following.push_back({drawn.token, drawn.logprob, drawn.rank, drawn.top});
   }
 }
 

@@ -51,7 +51,7 @@ struct SimFault {
 // What a script sees of a row that samples.
 struct SimRowView {
   const StepPlan& plan;
-  const Row& row;         // row.history holds all tokens so far
+  const Row& row;         // row.history holds all tokens so far, accepted drafts included
   uint64_t chain;         // hash of all tokens so far, as read from the cache
   uint64_t output_index;  // 0 for the first token behind the prompt
 };

@@ -68,6 +68,7 @@ TEST(PluginExport, GivesTheSameNumbersAndResultsAsTheBackendItself) {
   EXPECT_EQ(info.embedding_size, expected_info.embedding_size);
   EXPECT_EQ(info.scores_targets, expected_info.scores_targets);
   EXPECT_EQ(info.late_masks, expected_info.late_masks);
+  EXPECT_EQ(info.step_drafts_max, expected_info.step_drafts_max);
 
   std::mt19937 random(1);
   StepResult result, expected;
@@ -103,6 +104,7 @@ TEST(PluginExport, GivesTheSameNumbersAndResultsAsTheBackendItself) {
       EXPECT_EQ(result.rows[i].rank, expected.rows[i].rank);
       EXPECT_EQ(result.rows[i].targets, expected.rows[i].targets);
       EXPECT_EQ(result.rows[i].hidden, expected.rows[i].hidden);
+      EXPECT_EQ(result.rows[i].following, expected.rows[i].following);
     }
   }
 }

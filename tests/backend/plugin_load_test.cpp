@@ -80,6 +80,7 @@ TEST(LoadPlugin, RefusesImpossibleNumbersByName) {
   refused("nan_cost", "info.weight_bytes must be finite");
   refused("nan_output_cost", "info.output_flops must be finite");
   refused("negative_peak", "info.peak_bytes_per_second must be finite and 0 or more");
+  refused("huge_drafts", "info.step_drafts_max is 4294967295; it must be at most");
   refused("huge_embedding", "info.embedding_size is 4294967295; it must be at most");
   PluginOptions options;
   options.context_max = 100;
@@ -159,6 +160,45 @@ INSTANTIATE_TEST_SUITE_P(LoadPlugin, PluginPromptWork,
                                          std::pair{"nan_hidden", "row 1: its hidden state is not finite"}),
                          [](const auto& test) { return std::string(test.param.first); });
 
+class PluginDrafts : public testing::TestWithParam<std::pair<const char*, const char*>> {};
+
+TEST_P(PluginDrafts, WhoseResultIsImpossibleLoseTheStep) {
+  const auto& [fault, text] = GetParam();
+  PluginOptions options;
+  options.plugin_args = fault;
+  auto backend = load_plugin(plugin("broken_plugin"), options);
+  ASSERT_TRUE(backend.ok()) << backend.status().message();
+  const SamplingParams sampling = greedy(3);
+  TestStep step(1);
+  step.add_with_drafts({1, 2}, 0, {0}, &sampling, 2, std::vector<TokenId>{0, 0});
+  StepResult result;
+  expect_error(run_step(**backend, step, result), StatusCode::kInternal, text);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    LoadPlugin, PluginDrafts,
+    testing::Values(std::pair{"many_following", "it has 3 tokens behind its first, and only 2 drafts"},
+                    std::pair{"null_following", "the tokens behind its first are null"},
+                    std::pair{"wrong_following", "goes on behind token 1, which is not its draft 0"},
+                    std::pair{"huge_following", "token 64 is outside the vocabulary"},
+                    std::pair{"nan_following", "log-probability is not finite"},
+                    std::pair{"many_following_top", "has 4294967295 top tokens where 3 were asked for"}),
+    [](const auto& test) { return std::string(test.param.first); });
+
+TEST(LoadPlugin, ReadsWhatFollowsDraftsWhereThereIsNoFault) {
+  auto backend = load_plugin(plugin("broken_plugin"), {});
+  ASSERT_TRUE(backend.ok()) << backend.status().message();
+  EXPECT_EQ((*backend)->info().step_drafts_max, 3);
+  const SamplingParams sampling = greedy(3);
+  TestStep step(1);
+  step.add_with_drafts({1, 2}, 0, {0}, &sampling, 2, std::vector<TokenId>{0, 0});
+  StepResult result;
+  ASSERT_TRUE(run_step(**backend, step, result).ok());
+  EXPECT_EQ(result.rows[0].token, 0);
+  EXPECT_THAT(result.rows[0].following,
+              testing::ElementsAre(SampledToken{0, -1, 2, {{0, -1}}}, SampledToken{0, -2, 3, {{0, -1}}}));
+}
+
 TEST(LoadPlugin, ReadsPromptWorkWhereThereIsNoFault) {
   auto backend = load_plugin(plugin("broken_plugin"), {});
   ASSERT_TRUE(backend.ok()) << backend.status().message();
@@ -187,6 +227,7 @@ TEST(LoadPlugin, TakesAPluginOfTheFirstVersionForWhatItCanDo) {
   EXPECT_FALSE((*backend)->info().scores_targets);
   EXPECT_FALSE((*backend)->info().late_masks);
   EXPECT_EQ((*backend)->info().embedding_size, 0);
+  EXPECT_EQ((*backend)->info().step_drafts_max, 0);
   EXPECT_EQ((*backend)->info().output_flops, 0);
   SamplingParams sampling = greedy(3);
   TestStep step(1);

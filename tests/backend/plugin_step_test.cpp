@@ -33,6 +33,7 @@ TEST(PluginStep, CarriesEveryFieldOfAPlan) {
   test.add({10, 11, 12, 13}, 0, {5}, nullptr);
   test.add({20, 21, 22}, 2, {6, 7}, &plain, 1);
   test.add({30, 31}, 0, {8}, &sampling, 2).mask = mask;
+  test.add_with_drafts({40, 41}, 1, {9}, &plain, 1, std::vector<TokenId>{42, 43});
   test.plan().rows[0].targets = targets;
   test.plan().rows[0].target_logprobs = 6;
   test.plan().rows[0].pooling = Pooling::kLast;
@@ -41,12 +42,12 @@ TEST(PluginStep, CarriesEveryFieldOfAPlan) {
 
   EXPECT_EQ(step.struct_size, sizeof(twostroke_step));
   EXPECT_EQ(step.step, 77U);
-  ASSERT_EQ(step.row_count, 3U);
+  ASSERT_EQ(step.row_count, 4U);
   EXPECT_EQ(step.row_size, sizeof(twostroke_row));
   EXPECT_EQ(step.tokens, test.plan().tokens.data());
-  EXPECT_EQ(step.token_count, 7U);
+  EXPECT_EQ(step.token_count, 10U);
   EXPECT_EQ(step.blocks, test.plan().blocks.data());
-  EXPECT_EQ(step.block_count, 4U);
+  EXPECT_EQ(step.block_count, 5U);
   ASSERT_EQ(step.copy_count, 2U);
   EXPECT_EQ(step.copies[1].source, 3U);
   EXPECT_EQ(step.copies[1].target, 4U);
@@ -79,6 +80,16 @@ TEST(PluginStep, CarriesEveryFieldOfAPlan) {
   EXPECT_EQ(decode.targets, nullptr);
   EXPECT_EQ(decode.target_count, 0U);
   EXPECT_EQ(decode.pooling, static_cast<uint32_t>(TWOSTROKE_POOLING_NONE));
+  EXPECT_EQ(decode.draft_count, 0U);
+  EXPECT_EQ(decode.drafts, nullptr);
+
+  const twostroke_row& drafted = step.rows[3];
+  EXPECT_EQ(drafted.position, 1U);
+  EXPECT_EQ(drafted.token_count, 3U);
+  EXPECT_EQ(drafted.draft_count, 2U);
+  EXPECT_EQ(drafted.drafts, step.tokens + 8);
+  EXPECT_EQ(drafted.drafts[1], 43);
+  EXPECT_EQ(drafted.history[1], 41);
 
   const twostroke_row& last = step.rows[2];
   EXPECT_EQ(last.mask, mask.data());

@@ -30,6 +30,7 @@ struct Case {
   std::vector<TokenId> history = {0};
   uint32_t prompt_count = 1;
   std::vector<uint32_t> mask;
+  std::vector<TokenId> drafts;
 
   RowResult sample(Sampler& sampler, const std::vector<float>& logits) const {
     Row row;
@@ -39,7 +40,8 @@ struct Case {
     row.prompt_count = prompt_count;
     row.mask = mask;
     RowResult result;
-    sampler.sample(row, logits, result);
+    row.draft_count = static_cast<uint32_t>(drafts.size());
+    sampler.sample(row, drafts, logits, result);
     return result;
   }
   TokenId token(const std::vector<float>& logits) const {

@@ -37,6 +37,16 @@ class TestStep {
     return plan_.rows.emplace_back(row);
   }
 
+  // The same with drafts behind the history. They are the plan's, not the history's.
+  Row& add_with_drafts(std::vector<TokenId> history, uint32_t position, std::vector<BlockId> blocks,
+                       const SamplingParams* sampling, uint32_t prompt_count, std::span<const TokenId> drafts) {
+    Row& row = add(std::move(history), position, std::move(blocks), sampling, prompt_count);
+    plan_.tokens.insert(plan_.tokens.end(), drafts.begin(), drafts.end());
+    row.draft_count = static_cast<uint32_t>(drafts.size());
+    row.token_count += row.draft_count;
+    return row;
+  }
+
   StepPlan& plan() { return plan_; }
 
  private:

@@ -65,7 +65,7 @@ void TransformerDriver::run(std::span<Stream> streams, size_t chunk) {
     for (size_t r = 0; r < plan.rows.size(); ++r) {
       if (!plan.rows[r].samples) continue;
       Stream& stream = streams[row_streams[r]];
-      const std::span<const float> logits = transformer_->logits(sampling_row++);
+      const std::span<const float> logits = transformer_->logits(sampling_row++, 1);
       const auto greatest = std::max_element(logits.begin(), logits.end());
       stream.greedy.push_back(static_cast<TokenId>(greatest - logits.begin()));
       stream.logits.emplace_back(logits.begin(), logits.end());

@@ -24,7 +24,7 @@
 #define BROKEN_SYMBOL twostroke_plugin
 #endif
 
-enum { VOCAB = 64, ROWS_MAX = 4, TOP = 3, TARGETS_MAX = 4, STATE_NUMBERS = 2 };
+enum { VOCAB = 64, ROWS_MAX = 4, TOP = 3, TARGETS_MAX = 4, STATE_NUMBERS = 2, DRAFTS_MAX = 3 };
 
 struct twostroke_backend {
   char fault[32];
@@ -34,6 +34,7 @@ struct twostroke_backend {
   twostroke_logprob top[TOP];
   twostroke_score scores[TARGETS_MAX];
   float hidden[STATE_NUMBERS];
+  twostroke_sampled followings[DRAFTS_MAX];
   twostroke_row_result rows[ROWS_MAX];
   twostroke_result result;
 };
@@ -79,11 +80,13 @@ static const twostroke_info* info(twostroke_backend* backend) {
                           .output_flops = 5,
                           .attention_flops_per_position = 6,
                           .peak_flops = 7,
-                          .peak_bytes_per_second = 8};
+                          .peak_bytes_per_second = 8,
+                          .step_drafts_max = DRAFTS_MAX};
   if (is(backend, "first_version")) out->struct_size = offsetof(twostroke_info, features);
   if (is(backend, "huge_embedding")) out->embedding_size = UINT32_MAX;
   if (is(backend, "second_version")) out->struct_size = offsetof(twostroke_info, attention_flops_per_position);
   if (is(backend, "negative_peak")) out->peak_bytes_per_second = -1;
+  if (is(backend, "huge_drafts")) out->step_drafts_max = UINT32_MAX;
   if (is(backend, "nan_output_cost")) out->output_flops = (double)NAN;
   if (is(backend, "small_info")) out->struct_size = 8;
   if (is(backend, "null_name")) out->name = NULL;
@@ -147,6 +150,27 @@ static void do_prompt_work(twostroke_backend* backend, uint32_t i) {
   if (row->target_count > 0 || row->pooling != TWOSTROKE_POOLING_NONE) break_prompt_work(backend, result);
 }
 
+/* Token 0 again and again, which drafts of 0 confirm. */
+static void follow_drafts(twostroke_backend* backend, uint32_t i) {
+  const twostroke_row* row =
+      (const twostroke_row*)((const char*)backend->step->rows + (size_t)backend->step->row_size * i);
+  twostroke_row_result* result = &backend->rows[i];
+  if (row->draft_count == 0) return;
+  for (uint32_t d = 0; d < row->draft_count && d < DRAFTS_MAX; ++d) {
+    backend->followings[d] = (twostroke_sampled){
+        .token = 0, .logprob = -1.0f - (float)d, .rank = 2 + d, .top_count = 1, .top = backend->top};
+  }
+  result->following_count = row->draft_count;
+  result->following = backend->followings;
+  twostroke_sampled* last = &backend->followings[row->draft_count - 1];
+  if (is(backend, "many_following")) ++result->following_count;
+  if (is(backend, "null_following")) result->following = NULL;
+  if (is(backend, "wrong_following")) backend->followings[0].token = 1;
+  if (is(backend, "huge_following")) last->token = VOCAB;
+  if (is(backend, "nan_following")) last->logprob = (float)NAN;
+  if (is(backend, "many_following_top")) last->top_count = UINT32_MAX;
+}
+
 static int wait(twostroke_backend* backend, const twostroke_result** result) {
   for (int i = 0; i < TOP; ++i) backend->top[i] = (twostroke_logprob){i, -1.0f - (float)i};
   if (is(backend, "bad_top_token")) backend->top[2].token = VOCAB;
@@ -160,6 +184,7 @@ static int wait(twostroke_backend* backend, const twostroke_result** result) {
                                               .top = backend->top,
                                               .rank = 1};
     do_prompt_work(backend, i);
+    follow_drafts(backend, i);
     if (is(backend, "first_version")) {
       backend->rows[i].struct_size = offsetof(twostroke_row_result, rank);
       backend->rows[i].rank = 0xffffffffu; /* not part of the struct then: nobody may look */

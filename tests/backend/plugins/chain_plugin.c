@@ -8,6 +8,8 @@
  * Prompt log-probabilities (targets) and hidden states (pooling) are optional: without the bits in `features`, and with
  * an embedding_size of 0, the server asks for none.
  *
+ * So are drafts: with step_drafts_max at 0 no row has any.
+ *
  * plugin_args may name one fault for tests, as NAME=STEP: submit_error, wait_error, dead, not_finite.
  */
 #include <math.h>
@@ -20,7 +22,7 @@
 #include "backend/plugin.h"
 #include "chain_sampler.h"
 
-enum { DEFAULT_CONTEXT = 2048, DEFAULT_BLOCKS = 256, MESSAGE_BYTES = 160, STATE_NUMBERS = 8 };
+enum { DEFAULT_CONTEXT = 2048, DEFAULT_BLOCKS = 256, MESSAGE_BYTES = 160, STATE_NUMBERS = 8, STEP_DRAFTS_MAX = 16 };
 
 struct twostroke_backend {
   twostroke_info info;
@@ -28,7 +30,8 @@ struct twostroke_backend {
 
   const twostroke_step* step;    /* in flight; the server's, valid until the next wait() returns */
   twostroke_row_result* results; /* [step_rows_max] */
-  twostroke_logprob* top;        /* [step_rows_max * CHAIN_VOCAB] */
+  twostroke_logprob* top;        /* [(step_rows_max + STEP_DRAFTS_MAX) * CHAIN_VOCAB] */
+  twostroke_sampled followings[STEP_DRAFTS_MAX];
   twostroke_score* scores;       /* [step_tokens_max]: of targets */
   twostroke_logprob* target_top; /* of those; grows to what a step asks for */
   size_t target_top_size;
@@ -89,6 +92,7 @@ static void fill_info(twostroke_info* info, const twostroke_options* options) {
   info->step_rows_max = options->step_rows_max;
   info->features = TWOSTROKE_SCORES_TARGETS | TWOSTROKE_LATE_MASKS;
   info->embedding_size = STATE_NUMBERS;
+  info->step_drafts_max = STEP_DRAFTS_MAX;
 }
 
 /* What is wrong with the options, or null. */
@@ -123,7 +127,7 @@ static int create(const twostroke_options* options, twostroke_backend** created,
   fill_info(&backend->info, options);
   backend->kv = calloc((size_t)backend->info.block_count * backend->info.block_size, sizeof(*backend->kv));
   backend->results = calloc(options->step_rows_max, sizeof(*backend->results));
-  backend->top = calloc((size_t)options->step_rows_max * CHAIN_VOCAB, sizeof(*backend->top));
+  backend->top = calloc(((size_t)options->step_rows_max + STEP_DRAFTS_MAX) * CHAIN_VOCAB, sizeof(*backend->top));
   backend->scores = calloc(options->step_tokens_max, sizeof(*backend->scores));
   backend->states = calloc((size_t)options->step_rows_max * STATE_NUMBERS, sizeof(*backend->states));
   if (backend->kv == NULL || backend->results == NULL || backend->top == NULL || backend->scores == NULL ||
@@ -162,14 +166,13 @@ static void copy_blocks(twostroke_backend* backend) {
   }
 }
 
-/* Writes the row's positions and returns the hash behind its last token. */
-static uint64_t forward(twostroke_backend* backend, const twostroke_row* row) {
+/* Writes the row's positions, those of its drafts among them. */
+static void forward(twostroke_backend* backend, const twostroke_row* row) {
   uint64_t state = row->position == 0 ? 1 : *kv_at(backend, row, row->position - 1);
   for (uint32_t t = 0; t < row->token_count; ++t) {
     state = chain_hash(state, (uint64_t)backend->step->tokens[row->token_begin + t]);
     *kv_at(backend, row, row->position + t) = state;
   }
-  return state;
 }
 
 static void make_logits(uint64_t state, float logits[CHAIN_VOCAB]) {
@@ -218,25 +221,59 @@ static void pool(twostroke_backend* backend, const twostroke_row* row, float sta
   for (int i = 0; i < STATE_NUMBERS; ++i) states[i] = (float)sum[i];
 }
 
-static void run_row(twostroke_backend* backend, uint32_t i, twostroke_logprob** target_top) {
+/* Where the next row of the step finds room for what it reports. */
+typedef struct cursor {
+  twostroke_logprob* target_top;
+  twostroke_logprob* top;
+  twostroke_sampled* following;
+} cursor;
+
+static bool sample_behind(twostroke_backend* backend, const twostroke_row* row, uint32_t accepted, cursor* room,
+                          twostroke_sampled* sampled) {
+  float logits[CHAIN_VOCAB];
+  const uint32_t position = row->position + row->token_count - row->draft_count - 1 + accepted;
+  make_logits(*kv_at(backend, row, position), logits);
+  if (!chain_sample(row, accepted, logits, room->top, sampled)) return false;
+  room->top += CHAIN_VOCAB;
+  return true;
+}
+
+static void sample(twostroke_backend* backend, const twostroke_row* row, cursor* room, twostroke_row_result* result) {
+  twostroke_sampled first;
+  if (!sample_behind(backend, row, 0, room, &first)) {
+    result->status = TWOSTROKE_ROW_NOT_FINITE;
+    return;
+  }
+  result->token = first.token;
+  result->logprob = first.logprob;
+  result->rank = first.rank;
+  result->top_count = first.top_count;
+  result->top = first.top;
+  result->following = room->following;
+  for (int32_t last = first.token; result->following_count < row->draft_count;) {
+    if (last != row->drafts[result->following_count]) return;
+    if (!sample_behind(backend, row, result->following_count + 1, room, room->following)) return;
+    ++result->following_count;
+    last = (room->following++)->token;
+  }
+}
+
+static void run_row(twostroke_backend* backend, uint32_t i, cursor* room) {
   const twostroke_row* row = row_at(backend->step, i);
   twostroke_row_result* result = &backend->results[i];
   *result = (twostroke_row_result){.struct_size = sizeof(*result), .status = TWOSTROKE_ROW_OK, .token = -1};
-  const uint64_t state = forward(backend, row);
+  forward(backend, row);
   if (!row->samples && row->target_count == 0 && row->pooling == TWOSTROKE_POOLING_NONE) return;
   if (strikes(backend, "not_finite")) {
     result->status = TWOSTROKE_ROW_NOT_FINITE;
     return;
   }
-  if (row->target_count > 0) score_targets(backend, row, target_top, result);
+  if (row->target_count > 0) score_targets(backend, row, &room->target_top, result);
   if (row->pooling != TWOSTROKE_POOLING_NONE) {
     result->hidden = &backend->states[(size_t)i * STATE_NUMBERS];
     pool(backend, row, &backend->states[(size_t)i * STATE_NUMBERS]);
   }
-  if (!row->samples) return;
-  float logits[CHAIN_VOCAB];
-  make_logits(state, logits);
-  chain_sample(row, logits, &backend->top[(size_t)i * CHAIN_VOCAB], result);
+  if (row->samples) sample(backend, row, room, result);
 }
 
 /* A backend with a device of its own would start the work here, and return. */
@@ -267,8 +304,8 @@ static int wait(twostroke_backend* backend, const twostroke_result** result) {
     return fail(backend, TWOSTROKE_ERROR_STEP, "no memory for the log-probabilities of step", backend->step->step);
   }
   copy_blocks(backend);
-  twostroke_logprob* target_top = backend->target_top;
-  for (uint32_t i = 0; i < backend->step->row_count; ++i) run_row(backend, i, &target_top);
+  cursor room = {.target_top = backend->target_top, .top = backend->top, .following = backend->followings};
+  for (uint32_t i = 0; i < backend->step->row_count; ++i) run_row(backend, i, &room);
   backend->result = (twostroke_result){.struct_size = sizeof(backend->result),
                                        .row_count = backend->step->row_count,
                                        .rows = backend->results,

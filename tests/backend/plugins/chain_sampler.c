@@ -38,14 +38,20 @@ static void log_softmax(const float logits[CHAIN_VOCAB], float logprobs[CHAIN_VO
   for (int t = 0; t < CHAIN_VOCAB; ++t) logprobs[t] = (float)(logits[t] - log(sum));
 }
 
-static void apply_penalties(const twostroke_row* row, float logits[CHAIN_VOCAB]) {
+static uint32_t history_count(const twostroke_row* row) { return row->position + row->token_count - row->draft_count; }
+
+/* Accepted drafts are output. */
+static void apply_penalties(const twostroke_row* row, uint32_t accepted, float logits[CHAIN_VOCAB]) {
   const twostroke_sampling* sampling = row->sampling;
-  const uint32_t history_count = row->position + row->token_count;
   uint32_t total[CHAIN_VOCAB] = {0};
   uint32_t output[CHAIN_VOCAB] = {0};
-  for (uint32_t i = 0; i < history_count; ++i) {
+  for (uint32_t i = 0; i < history_count(row); ++i) {
     ++total[row->history[i]];
     if (i >= row->prompt_count) ++output[row->history[i]];
+  }
+  for (uint32_t i = 0; i < accepted; ++i) {
+    ++total[row->drafts[i]];
+    ++output[row->drafts[i]];
   }
   for (int t = 0; t < CHAIN_VOCAB; ++t) {
     if (total[t] > 0) {
@@ -109,19 +115,19 @@ void chain_score(const float logits[CHAIN_VOCAB], int32_t target, uint32_t top_c
 }
 
 static void report_logprobs(const twostroke_sampling* sampling, const float logprobs[CHAIN_VOCAB],
-                            twostroke_logprob* top, twostroke_row_result* result) {
+                            twostroke_logprob* top, twostroke_sampled* sampled) {
   if (sampling->logprobs < 0) return;
   const uint32_t top_count = sampling->logprobs < CHAIN_VOCAB ? (uint32_t)sampling->logprobs : CHAIN_VOCAB;
   twostroke_score score;
-  score_token(logprobs, result->token, top_count, top, &score);
-  result->logprob = score.logprob;
-  result->rank = score.rank;
-  result->top_count = top_count;
-  result->top = top;
+  score_token(logprobs, sampled->token, top_count, top, &score);
+  sampled->logprob = score.logprob;
+  sampled->rank = score.rank;
+  sampled->top_count = top_count;
+  sampled->top = top;
 }
 
-void chain_sample(const twostroke_row* row, float logits[CHAIN_VOCAB], twostroke_logprob* top,
-                  twostroke_row_result* result) {
+bool chain_sample(const twostroke_row* row, uint32_t accepted, float logits[CHAIN_VOCAB], twostroke_logprob* top,
+                  twostroke_sampled* sampled) {
   const twostroke_sampling* sampling = row->sampling;
   float logprobs[CHAIN_VOCAB];
   log_softmax(logits, logprobs);
@@ -129,13 +135,11 @@ void chain_sample(const twostroke_row* row, float logits[CHAIN_VOCAB], twostroke
     if (masked(row, t)) logits[t] = -INFINITY;
   }
   for (uint32_t i = 0; i < sampling->bias_count; ++i) logits[sampling->bias[i].token] += sampling->bias[i].bias;
-  apply_penalties(row, logits);
+  apply_penalties(row, accepted, logits);
   candidate sorted[CHAIN_VOCAB];
   sort_candidates(logits, sorted);
-  if (!isfinite(sorted[0].value)) { /* the mask allows nothing */
-    result->status = TWOSTROKE_ROW_NOT_FINITE;
-    return;
-  }
-  result->token = draw(sampling, (uint64_t)row->position + row->token_count, sorted);
-  report_logprobs(sampling, logprobs, top, result);
+  if (!isfinite(sorted[0].value)) return false; /* the mask allows nothing */
+  *sampled = (twostroke_sampled){.token = draw(sampling, (uint64_t)history_count(row) + accepted, sorted)};
+  report_logprobs(sampling, logprobs, top, sampled);
+  return true;
 }

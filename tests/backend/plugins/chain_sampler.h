@@ -2,14 +2,17 @@
 #ifndef TWOSTROKE_TESTS_CHAIN_SAMPLER_H
 #define TWOSTROKE_TESTS_CHAIN_SAMPLER_H
 
+#include <stdbool.h>
+
 #include "backend/plugin.h"
 
 enum { CHAIN_VOCAB = 256 };
 
-/* Fills `result`, all but its struct_size, for a row that samples. `logits` are changed. `top` has room for as many
- * entries as the row asks for, at most CHAIN_VOCAB. */
-void chain_sample(const twostroke_row* row, float logits[CHAIN_VOCAB], twostroke_logprob* top,
-                  twostroke_row_result* result);
+/* Draws what follows the row's history and its first `accepted` drafts, and says how probable it is where the row asks.
+ * `logits` are changed. `top` has room for as many entries as the row asks for, at most CHAIN_VOCAB. False: nothing may
+ * come. */
+bool chain_sample(const twostroke_row* row, uint32_t accepted, float logits[CHAIN_VOCAB], twostroke_logprob* top,
+                  twostroke_sampled* sampled);
 
 /* Scores one target by the logits behind the token before it. `top` has room for top_count entries, and top_count is at
  * most CHAIN_VOCAB. */
