@@ -240,6 +240,8 @@ void Engine::Impl::run_step(StepOutput& output) {
     output.stepped = true;
     output.step_class = class_of(output.counts);
     output.duration_ns = ended - began;
+    // Masks that the backend has to wait for are not its work.
+    scheduler.learn(output.counts.shape, output.duration_ns - (late_masks ? 0 : output.mask_ns));
   } else if (status.code() == StatusCode::kUnavailable) {
     die(unavailable("the backend has failed for good: " + status.message()), ended, output.events);
   } else {

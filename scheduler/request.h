@@ -24,6 +24,13 @@ constexpr double kTenantWeightMin = 0.01;
 constexpr double kTenantWeightMax = 100;
 constexpr int32_t kMaxPromptLogprobs = 20;        // most probable tokens reported for each prompt token
 
+// What a request was promised; 0: nothing.
+struct Objectives {
+  TimeNs ttft_ns = 0;  // from submit to its first token: one that cannot be met is refused at once (forecast.h)
+  TimeNs tpot_ns = 0;  // between two tokens of a sequence: steps that it decodes in are kept below it (step_budget.h)
+  friend bool operator==(const Objectives&, const Objectives&) = default;
+};
+
 struct Request {
   RequestId id = 0;                  // chosen by the caller, unique for the life of the scheduler
   std::vector<TokenId> prompt;       // at least one token
@@ -55,6 +62,7 @@ struct Request {
 
   // The lower goes first, strictly: see Scheduler.
   int32_t priority = 0;
+  Objectives objectives;
 
   // Whom the request is served for, where service is shared fairly (order.h): any number that tells tenants apart. The
   // weight is the tenant's share relative to the others'; of several requests the last one's holds.

@@ -25,6 +25,11 @@ SchedulerLimits cut(SchedulerLimits limits, const BackendInfo& info) {
   return limits;
 }
 
+CostModel cost_model_for(const SchedulerLimits& limits, const BackendInfo& info) {
+  return limits.costs ? CostModel(*limits.costs, CostModel::Prior::kCalibrated)
+                      : CostModel(guess_costs(info), CostModel::Prior::kGuess);
+}
+
 }  // namespace
 
 Scheduler::Impl::Impl(const SchedulerLimits& wanted, const BackendInfo& info)
@@ -36,6 +41,7 @@ Scheduler::Impl::Impl(const SchedulerLimits& wanted, const BackendInfo& info)
       context_max_(positive(info.context_max, "context_max")),
       length_max_(static_cast<uint32_t>(
           std::min<uint64_t>(context_max_, uint64_t{positive(info.block_count, "block_count")} * block_size_))),
+      costs_(cost_model_for(wanted, info)),
       pool_(static_cast<uint32_t>(info.block_count), [this](BlockId block) { cache_.evicted(block); }),
       cache_(pool_, block_size_) {
   gauges_.blocks_total = pool_.total();
@@ -61,6 +67,8 @@ void Scheduler::commit(const StepPlan& plan, const StepResult& result, TimeNs no
 void Scheduler::fail(const StepPlan& plan, const Status& error, TimeNs now, std::vector<Event>& events) {
   impl_->fail(plan, error, now, events);
 }
+void Scheduler::learn(const StepShape& shape, TimeNs duration_ns) { impl_->costs_.learn(shape, duration_ns); }
+const CostModel& Scheduler::cost_model() const { return impl_->costs_; }
 void Scheduler::drain_events(std::vector<Event>& events) { impl_->drain_events(events); }
 bool Scheduler::idle() const { return impl_->requests_.empty(); }
 

@@ -36,11 +36,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "backend/backend.h"
 #include "backend/step.h"
+#include "scheduler/cost_model.h"
 #include "scheduler/event.h"
 #include "scheduler/request.h"
 #include "scheduler/step_shape.h"
@@ -56,6 +58,7 @@ struct SchedulerLimits {
   uint64_t max_waiting_tokens = 1 << 20;  // prompt tokens of requests not yet started; one alone may exceed it
   uint32_t max_overtakes = 64;            // how often a waiting sequence may be passed over by later ones; 0: never
   bool prefix_cache = true;
+  std::optional<CostCoefficients> costs;  // what the cost model begins with (calibration.h); none: a guess
 };
 
 // What the scheduler holds, for metrics. A snapshot.
@@ -135,6 +138,9 @@ class Scheduler {
   void commit(const StepPlan& plan, const StepResult& result, TimeNs now, std::vector<Event>& events);
   // The step was lost: ends the requests that took part in it with kFailed and this error.
   void fail(const StepPlan& plan, const Status& error, TimeNs now, std::vector<Event>& events);
+  // A step of this shape, committed, took so long: the cost model learns it. Steps that failed teach nothing.
+  void learn(const StepShape& shape, TimeNs duration_ns);
+  const CostModel& cost_model() const;
   // Events of cancels and the like since the last commit.
   void drain_events(std::vector<Event>& events);
 

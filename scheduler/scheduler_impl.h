@@ -124,6 +124,8 @@ struct Scheduler::Impl {
   const uint32_t context_max_;     // the backend's limit as given
   const uint32_t length_max_;      // of one sequence: the context, or what the whole pool can hold
 
+  CostModel costs_;
+
   BlockPool pool_;
   PrefixCache cache_;
 
