@@ -17,7 +17,7 @@ constexpr size_t kDecodePosition = kCostKnotCount + 2;
 // the filter's gain is about the root of the walk's variance: 1/15 for the scale, 1/25 for a coefficient by itself.
 constexpr double kCommonWalk = 1.0 / (15 * 15);
 constexpr double kOwnWalk = 1.0 / (25 * 25);
-constexpr double kNeighbour = 0.5;       // what neighbouring knots share of their own part; more is no covariance
+constexpr double kNeighbour = 0.8;       // correlation of the own parts of neighbouring knots
 constexpr double kWalkBound = 2;         // no walk beyond this
 constexpr double kCalibratedCommon = 9;  // 15 %
 constexpr double kCalibratedOwn = 4;     // 10 %
@@ -35,6 +35,23 @@ constexpr double kTokenNsMin = 1;
 constexpr double kStepNsMax = 1e14;  // a day
 constexpr double kLogitFloor = 1e-5;
 constexpr double kPositionFloor = 1e-7;
+
+// What coefficients share of their own parts: knots less and less with their distance (an AR(1) process, whose matrix
+// is positive definite), the others nothing.
+template <size_t kSize>
+constexpr std::array<std::array<double, kSize>, kSize> shared_parts() {
+  std::array<std::array<double, kSize>, kSize> shared{};
+  for (size_t i = 0; i < kSize; ++i) {
+    shared[i][i] = 1;
+    double part = 1;
+    for (size_t k = i + 1; i < kCostKnotCount && k < kCostKnotCount; ++k) {
+      part *= kNeighbour;
+      shared[i][k] = shared[k][i] = part;
+    }
+  }
+  return shared;
+}
+constexpr auto kShared = shared_parts<kCostKnotCount + 3>();
 
 // The knot at or before `tokens` that has another behind it.
 uint32_t segment_of(uint32_t tokens) {
@@ -171,13 +188,9 @@ void CostModel::walk(double common, double own) {
   Vector walks;
   for (size_t i = 0; i < kSize; ++i) walks[i] = covariance_[i][i] < kWalkBound ? 1 : 0;
   for (size_t i = 0; i < kSize; ++i) {
-    for (size_t k = 0; k < kSize; ++k) covariance_[i][k] += common * walks[i] * walks[k];
-    covariance_[i][i] += own * walks[i];
-  }
-  for (size_t i = 0; i + 1 < kCostKnotCount; ++i) {
-    const double both = own * kNeighbour * walks[i] * walks[i + 1];
-    covariance_[i][i + 1] += both;
-    covariance_[i + 1][i] += both;
+    for (size_t k = 0; k < kSize; ++k) {
+      covariance_[i][k] += walks[i] * walks[k] * (common + own * kShared[i][k]);
+    }
   }
 }
 

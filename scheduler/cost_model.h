@@ -13,8 +13,8 @@
 // their ratio:
 //   - The walk has a part common to all coefficients, because what changes is mostly the machine's speed as a whole,
 //   and
-//     a smaller one of each coefficient's own, which neighbouring knots share in part. A change of speed is followed
-//     within about fifteen steps, also in shapes that were not seen since.
+//     a smaller one of each coefficient's own, which knots share the more the nearer they are. A change of speed is
+//     followed within about fifteen steps, also in shapes that were not seen since.
 //   - e is clipped at kClipErrors times the running median error (Huber), so that a single slow step hardly counts.
 //   Four
 //     in a row beyond the clip on the same side are no outliers but a change: then the filter opens up.
@@ -122,6 +122,7 @@ class CostModel {
   static constexpr double kClipErrors = 4;
 
  private:
+  friend struct SchedulerTestPeer;  // lets a test break an invariant on purpose
   static constexpr size_t kSize = kCostKnotCount + 3;
   using Vector = std::array<double, kSize>;
 

@@ -54,6 +54,9 @@ std::string Scheduler::Impl::check_invariants() const {
   if (std::string error = pool_.check_invariants(); !error.empty()) return error;
   if (std::string error = cache_.check_invariants(); !error.empty()) return error;
 
+  if (!costs_.coefficients().valid()) return "the cost model has coefficients that no step can have";
+  if (budget_.prefill_tokens > limits_.max_step_tokens) return "prefill's budget is more than a step can carry";
+
   std::map<BlockId, std::vector<Holder>> holders;
   std::vector<const Sequence*> running;
   std::vector<const Sequence*> waiting;

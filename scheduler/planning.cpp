@@ -18,6 +18,7 @@ void Scheduler::Impl::schedule(TimeNs now, StepPlan& plan, StepCounts& counts) {
   order_ = running_;  // preemption changes running_ underneath
 
   plan_decodes();
+  limit_prefill();
   plan_prefills();
   admit_waiting();
   write_plan(plan);
@@ -32,6 +33,29 @@ void Scheduler::Impl::plan_decodes() {
     if (needs_block && pool_.available() == 0 && !make_room(*sequence)) continue;
     take_row(*sequence, 1);
   }
+}
+
+// What is left of the step becomes what prefill may take of it. The chunk is taken to begin at the furthest position of
+// those prompts that run: the one whose context costs the most. (What a newcomer finds in the prefix cache is not known
+// yet.)
+void Scheduler::Impl::limit_prefill() {
+  StepBudgetInput input{.step_tokens_max = limits_.max_step_tokens, .fixed = limits_in_force_.max_chunk_tokens > 0};
+  for (const Sequence* sequence : step_.planned) {
+    ++input.decodes.decode_rows;
+    input.decodes.decode_tokens += sequence->planned;
+    input.decodes.logit_tokens += sequence->planned;
+    input.decodes.decode_context += uint64_t{sequence->computed} + 1;
+    const TimeNs own = sequence->request->request.objectives.tpot_ns;
+    const TimeNs objective = own > 0 ? own : limits_.itl_target_ns;
+    if (objective > 0 && (input.objective_ns == 0 || objective < input.objective_ns)) input.objective_ns = objective;
+  }
+  for (const Sequence* sequence : order_) {
+    if (sequence->state != SequenceState::kRunning || sequence->planned > 0) continue;
+    input.position = std::max(input.position, sequence->computed);
+  }
+  budget_ = decide_budget(costs_, input);
+  ridge_tokens_ = costs_.ridge_tokens(input.decodes, limits_.max_step_tokens);
+  step_.tokens_left = std::min(step_.tokens_left, budget_.prefill_tokens);
 }
 
 // A chunk shrinks to the blocks that there are. Only the oldest sequence takes blocks from others for a prefill, which
@@ -90,6 +114,7 @@ void Scheduler::Impl::write_plan(StepPlan& plan) {
   for (Sequence* sequence : step_.planned) {
     if (!is_decode(*sequence)) write_row(*sequence, plan);
   }
+  step_.counts.predicted_ns = static_cast<TimeNs>(costs_.predict_ns(step_.counts.shape));
 }
 
 void Scheduler::Impl::write_row(Sequence& sequence, StepPlan& plan) {

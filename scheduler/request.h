@@ -22,7 +22,7 @@ constexpr uint32_t kMaxBadWords = 1024;           // of one request
 constexpr uint32_t kMaxBadWordTokens = 64;        // of one bad word
 constexpr double kTenantWeightMin = 0.01;
 constexpr double kTenantWeightMax = 100;
-constexpr int32_t kMaxPromptLogprobs = 20;        // most probable tokens reported for each prompt token
+constexpr int32_t kMaxPromptLogprobs = 20;  // most probable tokens reported for each prompt token
 
 // What a request was promised; 0: nothing.
 struct Objectives {

@@ -15,13 +15,19 @@ uint32_t positive(int32_t value, const char* name) {
 
 // Cut to what a step can carry; and every running sequence gets a token's room in every step.
 SchedulerLimits cut(SchedulerLimits limits, const BackendInfo& info) {
-  CHECK(limits.max_step_tokens > 0 && limits.max_running > 0 && limits.max_chunk_tokens > 0 &&
-            limits.max_waiting_requests > 0 && limits.max_waiting_tokens > 0,
+  CHECK(limits.max_step_tokens > 0 && limits.max_running > 0 && limits.max_waiting_requests > 0 &&
+            limits.max_waiting_tokens > 0 && limits.itl_target_ns >= 0,
         "scheduler limits must be positive");
   limits.max_step_tokens = std::min(limits.max_step_tokens, positive(info.step_tokens_max, "step_tokens_max"));
   limits.max_chunk_tokens = std::min(limits.max_chunk_tokens, limits.max_step_tokens);
   limits.max_running =
       std::min({limits.max_running, limits.max_step_tokens, positive(info.step_rows_max, "step_rows_max")});
+  return limits;
+}
+
+// Where the budget alone decides, a row may be as long as a step.
+SchedulerLimits with_chunk_bound(SchedulerLimits limits) {
+  if (limits.max_chunk_tokens == 0) limits.max_chunk_tokens = limits.max_step_tokens;
   return limits;
 }
 
@@ -33,7 +39,8 @@ CostModel cost_model_for(const SchedulerLimits& limits, const BackendInfo& info)
 }  // namespace
 
 Scheduler::Impl::Impl(const SchedulerLimits& wanted, const BackendInfo& info)
-    : limits_(cut(wanted, info)),
+    : limits_in_force_(cut(wanted, info)),
+      limits_(with_chunk_bound(limits_in_force_)),
       vocab_size_(positive(info.vocab_size, "vocab_size")),
       block_size_(positive(info.block_size, "block_size")),
       embedding_size_(static_cast<uint32_t>(std::max(info.embedding_size, 0))),
@@ -51,7 +58,7 @@ Scheduler::Scheduler(const SchedulerLimits& limits, const BackendInfo& info)
     : impl_(std::make_unique<Impl>(limits, info)) {}
 Scheduler::~Scheduler() = default;
 
-const SchedulerLimits& Scheduler::limits() const { return impl_->limits_; }
+const SchedulerLimits& Scheduler::limits() const { return impl_->limits_in_force_; }
 Status Scheduler::submit(Request request, TimeNs now) { return impl_->submit(std::move(request), now); }
 Status Scheduler::validate(const Request& request) const { return impl_->validate(request); }
 void Scheduler::cancel(RequestId request, TimeNs now) { impl_->cancel(request, now); }
@@ -77,6 +84,10 @@ SchedulerGauges Scheduler::gauges() const {
   gauges.blocks_free = impl_->pool_.free();
   gauges.blocks_cached = impl_->pool_.cached();
   gauges.blocks_referenced = impl_->pool_.referenced();
+  gauges.prefill_chunk_tokens = impl_->budget_.prefill_tokens;
+  gauges.chunk_reason = impl_->budget_.reason;
+  gauges.ridge_tokens = impl_->ridge_tokens_;
+  gauges.cost_error_ratio = impl_->costs_.error_ratio();
   return gauges;
 }
 

@@ -45,15 +45,17 @@
 #include "scheduler/cost_model.h"
 #include "scheduler/event.h"
 #include "scheduler/request.h"
+#include "scheduler/step_budget.h"
 #include "scheduler/step_shape.h"
 #include "scheduler/time.h"
 
 namespace twostroke {
 
 struct SchedulerLimits {
-  uint32_t max_step_tokens = 512;   // tokens in one step, decodes and chunks together
-  uint32_t max_running = 64;        // sequences holding blocks, one row each; cut to max_step_tokens and a step's rows
-  uint32_t max_chunk_tokens = 512;  // tokens of one prefill chunk
+  uint32_t max_step_tokens = 512;  // tokens in one step, decodes and chunks together
+  uint32_t max_running = 64;       // sequences holding blocks, one row each; cut to max_step_tokens and a step's rows
+  uint32_t max_chunk_tokens = 0;   // tokens of one prefill chunk; 0: the step's budget alone decides (step_budget.h)
+  TimeNs itl_target_ns = 0;        // between two tokens of requests without an objective of their own; 0: none
   uint32_t max_waiting_requests = 1024;
   uint64_t max_waiting_tokens = 1 << 20;  // prompt tokens of requests not yet started; one alone may exceed it
   uint32_t max_overtakes = 64;            // how often a waiting sequence may be passed over by later ones; 0: never
@@ -72,6 +74,11 @@ struct SchedulerGauges {
   uint32_t blocks_free = 0;
   uint32_t blocks_cached = 0;
   uint32_t blocks_referenced = 0;
+  // Of the last step planned.
+  uint32_t prefill_chunk_tokens = 0;  // that prefill might take of it
+  ChunkReason chunk_reason = ChunkReason::kNothingDecodes;
+  uint32_t ridge_tokens = 0;    // CostModel::ridge_tokens() with its decodes
+  double cost_error_ratio = 0;  // CostModel::error_ratio()
 };
 
 // What one step did, by phase. Counts; times are the engine's.
@@ -82,6 +89,7 @@ struct SchedulerGauges {
 // first alone.)
 struct StepCounts {
   StepShape shape;
+  TimeNs predicted_ns = 0;         // what the cost model thinks that it takes
   uint32_t computed_tokens = 0;    // prompt tokens computed for the first time
   uint32_t cached_tokens = 0;      // prompt tokens found in the prefix cache, counted once per request
   uint32_t recomputed_tokens = 0;  // computed again: after preemption, or because a sibling's blocks are gone

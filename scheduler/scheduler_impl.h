@@ -23,6 +23,7 @@
 #include "scheduler/scheduler.h"
 #include "scheduler/sequence.h"
 #include "scheduler/sequence_queue.h"
+#include "scheduler/step_budget.h"
 
 namespace twostroke {
 
@@ -40,6 +41,7 @@ struct Scheduler::Impl {
   // --- planning.cpp
   void schedule(TimeNs now, StepPlan& plan, StepCounts& counts);
   void plan_decodes();
+  void limit_prefill();
   void plan_prefills();
   void take_row(Sequence& sequence, uint32_t count);
   void give_back_row(Sequence& sequence);
@@ -116,7 +118,8 @@ struct Scheduler::Impl {
     return blocks_for(sequence.length()) - static_cast<uint32_t>(sequence.blocks.size());
   }
 
-  SchedulerLimits limits_;
+  const SchedulerLimits limits_in_force_;
+  const SchedulerLimits limits_;  // the same, with a number for max_chunk_tokens
   const uint32_t vocab_size_;
   const uint32_t block_size_;
   const uint32_t embedding_size_;  // 0: the backend cannot pool
@@ -125,6 +128,8 @@ struct Scheduler::Impl {
   const uint32_t length_max_;      // of one sequence: the context, or what the whole pool can hold
 
   CostModel costs_;
+  StepBudget budget_;          // of the last step
+  uint32_t ridge_tokens_ = 0;  // likewise
 
   BlockPool pool_;
   PrefixCache cache_;

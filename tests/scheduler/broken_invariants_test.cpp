@@ -64,6 +64,10 @@ INSTANTIATE_TEST_SUITE_P(
     Kinds, BrokenState,
     ::testing::Values(
         StateMutation{"LeakedBlock", "no sequence holds", [](Populated& p) { p.impl().pool_.allocate(); }},
+        StateMutation{"ImpossibleCosts", "coefficients that no step",
+                      [](Populated& p) { SchedulerTestPeer::costs_of(p.impl().costs_).logit_ns = -1; }},
+        StateMutation{"BudgetBeyondTheStep", "more than a step can carry",
+                      [](Populated& p) { p.impl().budget_.prefill_tokens = 17; }},
         StateMutation{"ReferenceTooMany", "references",
                       [](Populated& p) { p.impl().pool_.acquire(p.sequence(1).blocks[0]); }},
         StateMutation{"ReferenceTooFew", "0 references and 1 holders",

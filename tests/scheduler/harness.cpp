@@ -236,6 +236,8 @@ bool Harness::step() {
   }
   if (status.ok()) {
     scheduler.commit(plan, result, now, events);
+    const auto duration = static_cast<double>(backend->last_cost().total_ns);
+    scheduler.learn(counts.shape, static_cast<TimeNs>(slowness * duration));
   } else {
     scheduler.fail(plan, status, now, events);
   }

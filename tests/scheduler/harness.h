@@ -87,7 +87,8 @@ class Harness {
   Scheduler scheduler;
   PlanChecker checker;
   TimeNs now = 0;
-  StepPlan plan;  // the last one
+  double slowness = 1;  // of the machine whose steps the scheduler learns, in times of the sim's
+  StepPlan plan;        // the last one
   StepResult result;
   StepCounts counts;          // of the last step
   StepCounts total;           // of all steps

@@ -53,7 +53,8 @@ std::string PlanChecker::check_shape(const StepPlan& plan) const {
 
 std::string PlanChecker::check_row(const StepPlan& plan, const Row& row) const {
   const std::string name = name_of(row);
-  if (row.token_count > limits_.max_chunk_tokens) return name + " is longer than a chunk";
+  if (limits_.max_chunk_tokens > 0 && row.token_count > limits_.max_chunk_tokens)
+    return name + " is longer than a chunk";
   const uint32_t end = row.position + row.token_count;
   const auto block_size = static_cast<uint32_t>(info_.block_size);
   if (row.block_count != (end + block_size - 1) / block_size) return name + " has a table that does not fit its tokens";

@@ -43,6 +43,7 @@ TEST(Planning, EveryStreamGetsItsTokenWhileALongPromptIsPrefilled) {
   machine.info.context_max = 2048;
   SchedulerLimits limits;
   limits.max_step_tokens = 128;
+  limits.max_chunk_tokens = 128;
   Harness harness(limits, std::move(machine));
   constexpr RequestId kStreams = 8;
   for (RequestId id = 1; id <= kStreams; ++id) {

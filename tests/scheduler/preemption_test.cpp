@@ -14,6 +14,7 @@ SchedulerLimits wide_limits() {
   SchedulerLimits limits;
   limits.max_step_tokens = 64;
   limits.max_running = 16;
+  limits.max_chunk_tokens = 64;
   return limits;
 }
 

@@ -68,6 +68,8 @@ SimOptions draw_machine(Random& random) {
   info.context_max = static_cast<int32_t>(random.between(4, 60));
   info.step_tokens_max = static_cast<int32_t>(random.between(1, 32));
   info.step_rows_max = static_cast<int32_t>(random.between(1, 10));
+  // From a machine where tokens cost nothing to one where a single one is beyond every objective.
+  info.flops_per_token = random.one_of({0.0, 1e6, 1e8});
   return options;
 }
 
@@ -75,7 +77,8 @@ SchedulerLimits draw_limits(Random& random) {
   SchedulerLimits limits;
   limits.max_step_tokens = random.between(1, 32);
   limits.max_running = random.between(1, 10);
-  limits.max_chunk_tokens = random.one_of({1u, 3u, 8u, 32u});
+  limits.max_chunk_tokens = random.one_of({0u, 0u, 1u, 3u, 8u, 32u});
+  limits.itl_target_ns = random.one_of<TimeNs>({0, 0, 1, 25'000, 100'000, kSecondNs});
   limits.max_waiting_requests = random.one_of({3u, 20u});
   limits.max_waiting_tokens = random.one_of({40u, 1000u});
   limits.max_overtakes = random.between(0, 5);
@@ -150,6 +153,7 @@ class Scenario {
     if (random_.percent(15)) {
       for (uint32_t i = 0; i < request.n; ++i) request.constraints.push_back(std::make_unique<EvenConstraint>());
     }
+    if (random_.percent(30)) request.objectives.tpot_ns = random_.one_of<TimeNs>({1, 30'000, kMillisecondNs});
     draw_rules(request, vocab);
     const uint64_t cost = 4 * request.n * (request.prompt.size() + request.max_tokens);
     const Status status = harness_.submit(std::move(request));
@@ -183,6 +187,8 @@ class Scenario {
   }
 
   void disturb() {
+    // The machine changes its speed, or its clock stands still.
+    if (random_.percent(2)) harness_.slowness = random_.one_of({0.0, 0.3, 1.0, 30.0});
     const auto requests = static_cast<uint32_t>(harness_.tracks().size());
     if (requests == 0) return;
     if (random_.percent(temper_.cancel_percent)) {

@@ -10,6 +10,7 @@ struct SchedulerTestPeer {
   using Impl = Scheduler::Impl;
   static Impl& impl(Scheduler& scheduler) { return *scheduler.impl_; }
   static const Impl& impl(const Scheduler& scheduler) { return *scheduler.impl_; }
+  static CostCoefficients& costs_of(CostModel& costs) { return costs.coefficients_; }
   // Null when the request is unknown or has ended.
   template <typename AnyScheduler>
   static auto* sequence(AnyScheduler& scheduler, RequestId request, uint32_t index = 0) {
