@@ -84,6 +84,11 @@ SchedulerGauges Scheduler::gauges() const {
   gauges.blocks_free = impl_->pool_.free();
   gauges.blocks_cached = impl_->pool_.cached();
   gauges.blocks_referenced = impl_->pool_.referenced();
+  // Only a sequence's last blocks are unused in part, and those are its own.
+  for (const Sequence* sequence : impl_->running_) {
+    gauges.positions_unused += sequence->blocks.size() * impl_->block_size_ - sequence->computed;
+  }
+  gauges.positions_used = uint64_t{gauges.blocks_referenced} * impl_->block_size_ - gauges.positions_unused;
   gauges.prefill_chunk_tokens = impl_->budget_.prefill_tokens;
   gauges.chunk_reason = impl_->budget_.reason;
   gauges.ridge_tokens = impl_->ridge_tokens_;

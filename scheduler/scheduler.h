@@ -74,6 +74,9 @@ struct SchedulerGauges {
   uint32_t blocks_free = 0;
   uint32_t blocks_cached = 0;
   uint32_t blocks_referenced = 0;
+  // Of referenced blocks: those that hold a token, and those that a sequence holds for tokens to come.
+  uint64_t positions_used = 0;
+  uint64_t positions_unused = 0;
   // Of the last step planned.
   uint32_t prefill_chunk_tokens = 0;  // that prefill might take of it
   ChunkReason chunk_reason = ChunkReason::kNothingDecodes;

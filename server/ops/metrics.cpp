@@ -120,6 +120,11 @@ struct Metrics::Impl {
   Gauge& kv_free = kv_blocks.Add({{"state", "free"}});
   Gauge& kv_cached = kv_blocks.Add({{"state", "cached"}});
   Gauge& kv_referenced = kv_blocks.Add({{"state", "referenced"}});
+  Family<Gauge>& kv_positions =
+      gauges("twostroke_kv_positions",
+             "Positions of referenced KV blocks: used (they hold a token), or unused (held for tokens to come).");
+  Gauge& kv_used = kv_positions.Add({{"state", "used"}});
+  Gauge& kv_unused = kv_positions.Add({{"state", "unused"}});
   Counter& prefix_queries = counter("twostroke_prefix_cache_query_tokens_total",
                                     "Prompt tokens looked up in the prefix cache, once per request.");
   Counter& prefix_hits =
@@ -193,6 +198,8 @@ struct Metrics::Impl {
     kv_free.Set(gauges.blocks_free);
     kv_cached.Set(gauges.blocks_cached);
     kv_referenced.Set(gauges.blocks_referenced);
+    kv_used.Set(static_cast<double>(gauges.positions_used));
+    kv_unused.Set(static_cast<double>(gauges.positions_unused));
   }
 
   void observe_end(const Event& event) {

@@ -70,6 +70,8 @@ TEST(Fork, SharesFullBlocksAndCopiesThePartialOne) {
   EXPECT_EQ(leader.blocks[0], second.blocks[0]);
   EXPECT_EQ(leader.blocks[1], third.blocks[1]);
   EXPECT_EQ(harness.scheduler.gauges().blocks_referenced, 2u + 3);
+  EXPECT_EQ(harness.scheduler.gauges().positions_used, 8u + 3 + 2 + 2) << "shared blocks hold their tokens once";
+  EXPECT_EQ(harness.scheduler.gauges().positions_unused, 1u + 2 + 2);
   // Each follower computes the last prompt token alone, for its own first sample.
   const Row* row = harness.row(1, 1);
   ASSERT_NE(row, nullptr);

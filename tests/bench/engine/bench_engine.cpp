@@ -2,8 +2,9 @@
 //
 //   build/release/bench_engine --model FILE
 //
-// Prefill: one prompt in steps of at most --chunk tokens. Decode: --batch sequences, each with --context tokens in the
-// cache at the start, one token each per step, greedy. Every figure is the median of --repeats runs.
+// Prefill: --prompts prompts at once, in steps of at most --chunk tokens in all. Decode: --batch sequences, each with
+// --context tokens in the cache at the start, one token each per step, greedy. Every figure is the median of --repeats
+// runs.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -23,6 +24,7 @@ struct Options {
   int threads = 0;
   int prompt_tokens = 512;
   int chunk = 512;
+  std::vector<int> prompts = {1};
   std::vector<int> batches = {1, 4, 16};
   int context = 128;
   int steps = 32;
@@ -42,9 +44,9 @@ class Bench {
  public:
   Bench(const Options& options, Backend& backend) : options_(options), backend_(backend) { greedy_.temperature = 0; }
 
-  // Seconds for one prompt.
-  double prefill() {
-    start(1);
+  // Seconds for so many prompts.
+  double prefill(int prompts) {
+    start(static_cast<size_t>(prompts));
     const double begin = seconds_now();
     advance(static_cast<uint32_t>(options_.prompt_tokens));
     return seconds_now() - begin;
@@ -129,7 +131,8 @@ int run(const Options& options) {
   CpuBackendOptions backend_options;
   backend_options.model_path = options.model;
   backend_options.threads = options.threads;
-  const int batch_max = *std::max_element(options.batches.begin(), options.batches.end());
+  const int batch_max = std::max(*std::max_element(options.batches.begin(), options.batches.end()),
+                                 *std::max_element(options.prompts.begin(), options.prompts.end()));
   backend_options.context_max = std::max(options.prompt_tokens, options.context) + options.steps;
   backend_options.block_count =
       (backend_options.context_max + backend_options.block_size - 1) / backend_options.block_size * batch_max;
@@ -145,15 +148,19 @@ int run(const Options& options) {
   std::printf("%s, %s; loaded in %.2f s; %.1f MB of weights, %.3f GFLOP and %.1f KB of KV per token\n",
               options.model.c_str(), info.name.c_str(), seconds_now() - begin, 1e-6 * info.weight_bytes,
               1e-9 * info.flops_per_token, 1e-3 * info.kv_bytes_per_token);
-  std::printf("prefill: a prompt of %d tokens in chunks of %d; decode: %d steps from %d tokens of context\n\n",
+  std::printf("prefill: prompts of %d tokens, steps of %d; decode: %d steps from %d tokens of context\n\n",
               options.prompt_tokens, options.chunk, options.steps, options.context);
   std::printf("%-8s %5s %10s %10s %10s %10s\n", "phase", "batch", "tokens/s", "ms/step", "GFLOP/s", "GB/s");
 
   Bench bench(options, **backend);
   std::vector<double> seconds;
-  for (int i = 0; i < options.repeats; ++i) seconds.push_back(bench.prefill());
-  const int prefill_steps = (options.prompt_tokens + options.chunk - 1) / options.chunk;
-  print_row(info, "prefill", 1, options.prompt_tokens, prefill_steps, median(seconds));
+  for (const int prompts : options.prompts) {
+    seconds.clear();
+    for (int i = 0; i < options.repeats; ++i) seconds.push_back(bench.prefill(prompts));
+    const int of_each = std::max(1, std::min(options.chunk, info.step_tokens_max / prompts));
+    const int steps = (options.prompt_tokens + of_each - 1) / of_each;
+    print_row(info, "prefill", prompts, options.prompt_tokens * prompts, steps, median(seconds));
+  }
   for (const int batch : options.batches) {
     seconds.clear();
     for (int i = 0; i < options.repeats; ++i) seconds.push_back(bench.decode(batch));
@@ -175,6 +182,9 @@ int main(int argc, char** argv) {
       ->check(sizes)
       ->capture_default_str();
   app.add_option("--chunk", options.chunk, "tokens of a prefill step at most")->check(sizes)->capture_default_str();
+  app.add_option("--prompts", options.prompts, "prompts that are computed together; any number of values")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
   app.add_option("--batch", options.batches, "sequences that decode together; any number of values")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();

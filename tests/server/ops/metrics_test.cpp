@@ -91,7 +91,12 @@ TEST_F(MetricsTest, WorkIsCountedInItsPhase) {
 
 TEST_F(MetricsTest, EventsWithoutAStepAreNoStep) {
   StepOutput output;
-  output.gauges = {.requests_waiting = 3, .blocks_free = 7, .blocks_cached = 2, .blocks_referenced = 1};
+  output.gauges = {.requests_waiting = 3,
+                   .blocks_free = 7,
+                   .blocks_cached = 2,
+                   .blocks_referenced = 1,
+                   .positions_used = 13,
+                   .positions_unused = 3};
   metrics_.observe(output);
   Exposition seen = read();
   EXPECT_EQ(seen["twostroke_step_tokens_count"], 0);
@@ -99,6 +104,8 @@ TEST_F(MetricsTest, EventsWithoutAStepAreNoStep) {
   EXPECT_EQ(seen["twostroke_kv_blocks{state=\"free\"}"], 7);
   EXPECT_EQ(seen["twostroke_kv_blocks{state=\"cached\"}"], 2);
   EXPECT_EQ(seen["twostroke_kv_blocks{state=\"referenced\"}"], 1);
+  EXPECT_EQ(seen["twostroke_kv_positions{state=\"used\"}"], 13);
+  EXPECT_EQ(seen["twostroke_kv_positions{state=\"unused\"}"], 3);
 }
 
 TEST_F(MetricsTest, ARequestsLatenciesAreTakenFromItsSummary) {
