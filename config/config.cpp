@@ -66,6 +66,12 @@ void declare(CLI::App& app, ServeConfig& c) {
   // CLI11 prints a flag that nobody set as false in --print-config, unless its default is spelled out.
   scheduling->add_flag("--prefix-cache,!--no-prefix-cache", c.prefix_cache, "Reuse the KV of equal prompt beginnings")
       ->default_str(c.prefix_cache ? "true" : "false");
+  scheduling
+      ->add_option("--speculation", c.speculation,
+                   "Guess tokens ahead from a sequence's own text where that is faster; the output is the same")
+      ->check(IsMember({"off", "ngram"}));
+  scheduling->add_option("--max-draft-tokens", c.max_draft_tokens, "Tokens guessed for one sequence in a step")
+      ->check(Range(1u, 64u));
 
   auto* serving = group("Serving");
   serving->add_option("--host", c.host, "Address to listen on");
@@ -84,7 +90,8 @@ void declare(CLI::App& app, ServeConfig& c) {
   serving->add_option("--max-preparing-requests", c.max_preparing_requests, "Requests being tokenized; beyond it 429")
       ->check(Range(1u, 1u << 20));
   serving->add_option("--max-pending-events", c.max_pending_events, "Tokens that a slow client may leave unread")
-      ->check(Range(1024u, 1u << 24));  // well above what one step may bring for one request: a token for each choice
+      ->check(Range(
+          1024u, 1u << 24));  // well above what a step may bring for a request: a token for each choice, and its drafts
   serving->add_option("--sse-keep-alive-ms", c.sse_keep_alive_ms, "Comment on silent streams after so long; 0: never")
       ->check(Range(0u, 86'400'000u));
   serving->add_option("--step-stall-ms", c.step_stall_ms, "A step longer than this makes the server not ready")

@@ -54,6 +54,11 @@ struct ServeConfig {
   uint32_t max_overtakes = 64;
   bool prefix_cache = true;
 
+  // Speculation: guessing tokens ahead from the sequence's own text, and verifying the guesses in the same step. It
+  // changes no output.
+  std::string speculation = "off";  // off, ngram
+  uint32_t max_draft_tokens = 8;    // guesses for one sequence in a step
+
   // Serving.
   std::string host = "127.0.0.1";
   uint16_t port = 8000;

@@ -27,16 +27,12 @@ void Scheduler::Impl::count_admission(const Sequence& sequence, uint32_t cached_
   step_.counts.cached_tokens += fresh;
 }
 
-void Scheduler::Impl::count_row(const Sequence& sequence, const Row& row) {
-  LiveRequest& live = *sequence.request;
-  StepCounts& counts = step_.counts;
-  const uint32_t begin = sequence.computed;
-  const uint32_t end = begin + sequence.planned;
-  const uint32_t prompt = live.prompt_count();
-
+// Its row, of which so many tokens are scored.
+void Scheduler::Impl::add_to_shape(const Sequence& sequence, uint32_t targets, StepShape& shape) const {
+  const uint64_t begin = sequence.computed;
+  const uint64_t end = begin + sequence.planned;
   // Position p is read by attention together with the p before it.
-  const uint64_t context = (uint64_t{begin} + 1 + end) * sequence.planned / 2;
-  StepShape& shape = counts.shape;
+  const uint64_t context = (begin + 1 + end) * sequence.planned / 2;
   if (is_decode(sequence)) {
     ++shape.decode_rows;
     shape.decode_tokens += sequence.planned;
@@ -48,10 +44,22 @@ void Scheduler::Impl::count_row(const Sequence& sequence, const Row& row) {
     shape.prefill_context += context;
     shape.prefill_positions += end;
   }
-  shape.logit_tokens += (row.samples ? 1 : 0) + static_cast<uint32_t>(row.targets.size());
-  if (row.samples) ++counts.sampled_tokens;
-  counts.scored_tokens += static_cast<uint32_t>(row.targets.size());
+  shape.logit_tokens += (samples(sequence) ? sequence.drafts + 1 : 0) + targets;
+}
 
+// Drafts are no work that was asked for: of these the counts below say nothing.
+void Scheduler::Impl::count_row(const Sequence& sequence, const Row& row) {
+  LiveRequest& live = *sequence.request;
+  StepCounts& counts = step_.counts;
+  const auto scored = static_cast<uint32_t>(row.targets.size());
+  add_to_shape(sequence, scored, counts.shape);
+  if (row.samples) ++counts.sampled_tokens;
+  counts.scored_tokens += scored;
+  counts.draft_tokens += sequence.drafts;
+
+  const uint32_t begin = sequence.computed;
+  const uint32_t end = begin + sequence.planned - sequence.drafts;
+  const uint32_t prompt = live.prompt_count();
   const uint32_t prompt_end = std::min(end, prompt);
   uint32_t again = 0;
   if (begin < prompt_end) {

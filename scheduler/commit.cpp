@@ -20,7 +20,7 @@ void Scheduler::Impl::commit(const StepPlan& plan, const StepResult& result, Tim
     const PlannedRow& planned = step_.rows[i];
     // A sibling's failure in this very step has ended it.
     if (planned.sequence->epoch != planned.epoch) continue;
-    commit_row(*planned.sequence, plan.rows[i], result.rows[i], now);
+    commit_row(*planned.sequence, plan.rows[i], plan.rows[i].drafts_in(plan.tokens), result.rows[i], now);
   }
   end_step();
   drain_events(events);
@@ -54,7 +54,8 @@ void Scheduler::Impl::drain_events(std::vector<Event>& events) {
 
 // Why the row's request cannot go on. The client's own rules are looked at first: a row without a token that may come
 // has no other result worth reading.
-Status Scheduler::Impl::check_result(const Sequence& sequence, const Row& row, const RowResult& result) const {
+Status Scheduler::Impl::check_result(const Sequence& sequence, const Row& row, std::span<const TokenId> drafts,
+                                     const RowResult& result) const {
   const Request& request = sequence.request->request;
   if (!row.mask.empty() && !sequence.mask_allows) {
     return request.constraints.empty()
@@ -69,10 +70,7 @@ Status Scheduler::Impl::check_result(const Sequence& sequence, const Row& row, c
         "affected");
   }
   const auto token = static_cast<uint32_t>(result.token);
-  if (row.samples && (result.token < 0 || token >= vocab_size_)) {
-    return internal_error("the backend returned token " + std::to_string(result.token) +
-                          ", which is not in the vocabulary of " + std::to_string(vocab_size_));
-  }
+  if (row.samples && (result.token < 0 || token >= vocab_size_)) return not_in_vocabulary(result.token);
   if (!row.mask.empty() && ((row.mask[token / 32] >> (token % 32)) & 1) == 0) {
     return internal_error("the backend returned token " + std::to_string(result.token) +
                           ", which its mask does not allow");
@@ -85,23 +83,51 @@ Status Scheduler::Impl::check_result(const Sequence& sequence, const Row& row, c
     return internal_error("the backend returned a state of " + std::to_string(result.hidden.size()) +
                           " numbers, not of " + std::to_string(embedding_size_));
   }
-  return {};
+  return check_drafts(sequence, drafts, result);
 }
 
-void Scheduler::Impl::commit_row(Sequence& sequence, const Row& row, const RowResult& result, TimeNs now) {
+Status Scheduler::Impl::not_in_vocabulary(TokenId token) const {
+  return internal_error("the backend returned token " + std::to_string(token) + ", which is not in the vocabulary of " +
+                        std::to_string(vocab_size_));
+}
+
+void Scheduler::Impl::commit_row(Sequence& sequence, const Row& row, std::span<const TokenId> drafts,
+                                 const RowResult& result, TimeNs now) {
   LiveRequest& live = *sequence.request;
-  if (const Status fault = check_result(sequence, row, result); !fault.ok()) {
+  if (const Status fault = check_result(sequence, row, drafts, result); !fault.ok()) {
     return end_request(live, Outcome::kFailed, fault, now);
   }
-  sequence.computed += sequence.planned;
-  sequence.computed_max = std::max(sequence.computed_max, sequence.computed);
-  sequence.planned = 0;
+  const uint32_t taken = row.samples ? tokens_to_take(sequence, result) : 0;
+  advance(sequence, result, taken, now);
   if (uses_cache(live)) register_blocks(sequence);
   if (!row.targets.empty()) take_scores(live, row, result);
   if (row.pooling != Pooling::kNone) take_hidden(live, row, result);
   if (!live.prompt_done && sequence.computed >= live.prompt_count()) complete_prompt(live, now);
-  if (row.samples) append_token(sequence, result, now);
+  if (taken == 1) append_token(sequence, result, /*same_step=*/false, now);
+  if (taken > 1) append_token(sequence, result.following[taken - 2], /*same_step=*/true, now);
+  if (row.samples) end_if_done(sequence, now);
   if (live.pools() && live.prompt_done) end_pooled(live, now);
+}
+
+// Past the row's tokens and the accepted drafts, `tokens` - 1 of them: these are appended, since they are computed.
+// What was held for drafts alone goes back. It has the blocks of all these tokens, so nothing that is promised to it
+// changes.
+void Scheduler::Impl::advance(Sequence& sequence, const RowResult& result, uint32_t tokens, TimeNs now) {
+  const uint32_t accepted = std::max(tokens, 1U) - 1;
+  sequence.computed += sequence.planned - sequence.drafts + accepted;
+  sequence.computed_max = std::max(sequence.computed_max, sequence.computed);
+  sequence.planned = 0;
+  sequence.drafts = 0;
+  for (uint32_t i = 0; i < accepted; ++i) {
+    if (i == 0) {
+      append_token(sequence, result, /*same_step=*/false, now);
+    } else {
+      append_token(sequence, result.following[i - 1], /*same_step=*/true, now);
+    }
+  }
+  for (; sequence.blocks.size() > blocks_for(sequence.computed); sequence.blocks.pop_back()) {
+    pool_.release(sequence.blocks.back());
+  }
 }
 
 // What is computed again, after a preemption, gives the same once more.
@@ -154,27 +180,35 @@ void Scheduler::Impl::register_blocks(Sequence& sequence) {
   }
 }
 
-void Scheduler::Impl::append_token(Sequence& sequence, const RowResult& result, TimeNs now) {
+// `drawn` is a RowResult or a SampledToken.
+template <typename Drawn>
+void Scheduler::Impl::append_token(Sequence& sequence, const Drawn& drawn, bool same_step, TimeNs now) {
   LiveRequest& live = *sequence.request;
-  sequence.tokens.push_back(result.token);
-  if (sequence.computed % block_size_ == 0) ++blocks_promised_;
-  if (!live.request.constraints.empty()) live.request.constraints[sequence.index]->accept(result.token);
+  blocks_promised_ -= promised_to(sequence);
+  sequence.tokens.push_back(drawn.token);
+  blocks_promised_ += promised_to(sequence);
+  if (!live.request.constraints.empty()) live.request.constraints[sequence.index]->accept(drawn.token);
 
   Event& event = events_.emplace_back();
   event.kind = Event::Kind::kToken;
   event.request = live.request.id;
   event.sequence = sequence.index;
-  event.token = result.token;
-  event.logprob = result.logprob;
-  event.rank = result.rank;
-  event.top = result.top;
+  event.token = drawn.token;
+  event.logprob = drawn.logprob;
+  event.rank = drawn.rank;
+  event.top = drawn.top;
   event.time = now;
   event.gap_ns = sequence.last_token >= 0 ? now - sequence.last_token : -1;
+  event.same_step = same_step;
   sequence.last_token = now;
 
   ++live.summary.output_tokens;
   if (live.summary.first_token < 0) live.summary.first_token = now;
-  if (std::ranges::binary_search(live.request.stop_tokens, result.token)) {
+}
+
+void Scheduler::Impl::end_if_done(Sequence& sequence, TimeNs now) {
+  const LiveRequest& live = *sequence.request;
+  if (std::ranges::binary_search(live.request.stop_tokens, sequence.tokens.back())) {
     finish(sequence, FinishReason::kStop, now);
   } else if (sequence.output_count() >= live.output_max) {
     finish(sequence, FinishReason::kLength, now);

@@ -238,6 +238,8 @@ void Engine::Impl::run_step(StepOutput& output) {
   if (status.ok()) {
     scheduler.commit(plan, result, ended, output.events);
     output.stepped = true;
+    output.counts.accepted_draft_tokens =
+        static_cast<uint32_t>(std::ranges::count(output.events, true, &Event::same_step));
     output.step_class = class_of(output.counts);
     output.duration_ns = ended - began;
     // Masks that the backend has to wait for are not its work.

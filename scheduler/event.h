@@ -62,7 +62,10 @@ struct Event {
   uint32_t rank = 0;  // 1: the most probable; 0: sampling.logprobs is -1, or the backend does not know
   std::vector<TokenLogprob> top;
   TimeNs time = 0;     // when the step that made it was committed
-  TimeNs gap_ns = -1;  // since the sequence's token before; -1 for its first
+  TimeNs gap_ns = -1;  // since the sequence's token before; -1 for its first, 0 with same_step
+  // It came in the same step as the sequence's token before, because that was an accepted draft. Both are there at the
+  // same moment, and a client has them at once: the time between them is 0, and the whole wait is that of the first.
+  bool same_step = false;
 
   // kSequenceFinished
   FinishReason finish_reason = FinishReason::kStop;

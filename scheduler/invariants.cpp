@@ -62,6 +62,7 @@ std::string Scheduler::Impl::check_invariants() const {
   std::vector<const Sequence*> waiting;
   SchedulerGauges found;
   uint64_t promised = 0;
+  uint64_t drafts = 0;
   for (const auto& [id, live] : requests_) {
     if (live->request.id != id) return "request " + std::to_string(id) + " is filed under another id";
     uint32_t live_running = 0;
@@ -71,7 +72,8 @@ std::string Scheduler::Impl::check_invariants() const {
       const std::string name = name_of(sequence);
       if (sequence.request != live.get()) return name + " points to another request";
       const bool holds_blocks = sequence.state == SequenceState::kRunning;
-      if (!holds_blocks && (!sequence.blocks.empty() || sequence.computed != 0 || sequence.planned != 0)) {
+      if (!holds_blocks &&
+          (!sequence.blocks.empty() || sequence.computed != 0 || sequence.planned + sequence.drafts != 0)) {
         return name + " does not run, but holds blocks";
       }
       if (sequence.state != SequenceState::kFinished) ++unfinished;
@@ -93,7 +95,16 @@ std::string Scheduler::Impl::check_invariants() const {
       if (sequence.blocks.size() != blocks_for(written))
         return name + " holds more or fewer blocks than its tokens need";
       if (sequence.computed >= sequence.length()) return name + " has nothing left to compute";
-      if (written > sequence.length()) return name + " plans more tokens than it has";
+      if (written > sequence.length() + sequence.drafts) return name + " plans more tokens than it has";
+      if (sequence.drafts > 0) {
+        if (sequence.drafts >= sequence.planned || sequence.drafts > limits_.max_draft_tokens) {
+          return name + " has more drafts than it may";
+        }
+        if (sequence.output_count() + sequence.drafts + 1 > live->output_max) {
+          return name + " has drafts for which it has no tokens left";
+        }
+        drafts += sequence.drafts;
+      }
       if (sequence.length() > length_max_) return name + " is longer than the context";
       if (sequence.output_count() >= live->output_max) return name + " should have ended: its tokens are used up";
       if (!std::equal(live->request.prompt.begin(), live->request.prompt.end(), sequence.tokens.begin())) {
@@ -144,6 +155,7 @@ std::string Scheduler::Impl::check_invariants() const {
   std::ranges::sort(running, older);
   if (!std::ranges::equal(running, running_)) return "the list of running sequences is not what runs, in order";
   if (running_.size() > limits_.max_running) return "more sequences run than may";
+  if (drafts > step_drafts_max_) return "the step has more drafts than it may";
   std::ranges::sort(waiting, older);
   const Sequence* queued = waiting_.first();
   for (const Sequence* sequence : waiting) {

@@ -21,6 +21,7 @@ void Scheduler::Impl::schedule(TimeNs now, StepPlan& plan, StepCounts& counts) {
   limit_prefill();
   plan_prefills();
   admit_waiting();
+  plan_drafts();
   write_plan(plan);
   counts = step_.counts;
 }
@@ -53,6 +54,7 @@ void Scheduler::Impl::limit_prefill() {
     if (sequence->state != SequenceState::kRunning || sequence->planned > 0) continue;
     input.position = std::max(input.position, sequence->computed);
   }
+  step_.objective_ns = input.objective_ns;
   budget_ = decide_budget(costs_, input);
   ridge_tokens_ = costs_.ridge_tokens(input.decodes, limits_.max_step_tokens);
   step_.tokens_left = std::min(step_.tokens_left, budget_.prefill_tokens);
@@ -84,18 +86,18 @@ void Scheduler::Impl::take_row(Sequence& sequence, uint32_t count) {
 void Scheduler::Impl::give_back_row(Sequence& sequence) {
   step_.tokens_left += sequence.planned;
   sequence.planned = 0;
+  sequence.drafts = 0;
   std::erase(step_.planned, &sequence);
 }
 
 void Scheduler::Impl::hold_blocks(Sequence& sequence, uint32_t positions) {
-  while (sequence.blocks.size() * block_size_ < positions) {
-    sequence.blocks.push_back(pool_.allocate());
-    --blocks_promised_;
-  }
+  blocks_promised_ -= promised_to(sequence);
+  while (sequence.blocks.size() * block_size_ < positions) sequence.blocks.push_back(pool_.allocate());
+  blocks_promised_ += promised_to(sequence);
 }
 
 bool Scheduler::Impl::is_decode(const Sequence& sequence) const {
-  return sequence.planned == 1 && sequence.to_go() == 1 && sequence.computed >= sequence.request->prompt_count();
+  return sequence.planned > 0 && sequence.to_go() == 1 && sequence.computed >= sequence.request->prompt_count();
 }
 
 void Scheduler::Impl::write_plan(StepPlan& plan) {
@@ -117,6 +119,14 @@ void Scheduler::Impl::write_plan(StepPlan& plan) {
   step_.counts.predicted_ns = static_cast<TimeNs>(costs_.predict_ns(step_.counts.shape));
 }
 
+// Prompt tokens that its row scores. The last one has no other behind it.
+uint32_t Scheduler::Impl::targets(const Sequence& sequence) const {
+  const LiveRequest& live = *sequence.request;
+  const uint32_t end = live.prompt_count() - 1;
+  if (!live.scores_prompt() || sequence.computed >= end) return 0;
+  return std::min(sequence.planned, end - sequence.computed);
+}
+
 void Scheduler::Impl::write_row(Sequence& sequence, StepPlan& plan) {
   const LiveRequest& live = *sequence.request;
   const auto first = sequence.tokens.begin() + sequence.computed;
@@ -124,12 +134,16 @@ void Scheduler::Impl::write_row(Sequence& sequence, StepPlan& plan) {
   row.sequence = sequence.id;
   row.token_begin = static_cast<uint32_t>(plan.tokens.size());
   row.token_count = sequence.planned;
+  row.draft_count = sequence.drafts;
   row.position = sequence.computed;
   row.block_begin = static_cast<uint32_t>(plan.blocks.size());
   row.block_count = static_cast<uint32_t>(sequence.blocks.size());
-  const bool last = sequence.planned == sequence.to_go();
-  row.samples = last && !live.pools();
-  plan.tokens.insert(plan.tokens.end(), first, first + sequence.planned);
+  row.samples = samples(sequence);
+  plan.tokens.insert(plan.tokens.end(), first, first + (sequence.planned - sequence.drafts));
+  if (sequence.drafts > 0) {
+    plan.tokens.resize(plan.tokens.size() + sequence.drafts);
+    sequence.drafter.guess(sequence.tokens, std::span(plan.tokens).last(sequence.drafts));
+  }
   plan.blocks.insert(plan.blocks.end(), sequence.blocks.begin(), sequence.blocks.end());
   if (row.samples) {
     row.sampling = &sequence.sampling;
@@ -141,13 +155,12 @@ void Scheduler::Impl::write_row(Sequence& sequence, StepPlan& plan) {
       step_.masks_due = true;
     }
   }
-  // The last prompt token has no other behind it.
-  if (const uint32_t end = live.prompt_count() - 1; live.scores_prompt() && sequence.computed < end) {
-    row.targets =
-        std::span(sequence.tokens).subspan(sequence.computed + 1, std::min(sequence.planned, end - sequence.computed));
+  if (const uint32_t count = targets(sequence); count > 0) {
+    row.targets = std::span(sequence.tokens).subspan(sequence.computed + 1, count);
     row.target_logprobs = static_cast<uint32_t>(live.request.prompt_logprobs);
   }
-  if (last || live.request.pooling == Pooling::kMean) row.pooling = live.request.pooling;
+  if (sequence.planned == sequence.to_go() || live.request.pooling == Pooling::kMean)
+    row.pooling = live.request.pooling;
   plan.rows.push_back(row);
   step_.rows.push_back({&sequence, sequence.epoch});
   count_row(sequence, row);

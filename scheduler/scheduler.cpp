@@ -13,6 +13,10 @@ uint32_t positive(int32_t value, const char* name) {
   return static_cast<uint32_t>(value);
 }
 
+uint32_t step_drafts(const BackendInfo& info) {
+  return std::min(static_cast<uint32_t>(std::max(info.step_drafts_max, 0)), kMaxStepDrafts);
+}
+
 // Cut to what a step can carry; and every running sequence gets a token's room in every step.
 SchedulerLimits cut(SchedulerLimits limits, const BackendInfo& info) {
   CHECK(limits.max_step_tokens > 0 && limits.max_running > 0 && limits.max_waiting_requests > 0 &&
@@ -22,6 +26,7 @@ SchedulerLimits cut(SchedulerLimits limits, const BackendInfo& info) {
   limits.max_chunk_tokens = std::min(limits.max_chunk_tokens, limits.max_step_tokens);
   limits.max_running =
       std::min({limits.max_running, limits.max_step_tokens, positive(info.step_rows_max, "step_rows_max")});
+  limits.max_draft_tokens = std::min({limits.max_draft_tokens, kMaxDraftTokens, step_drafts(info)});
   return limits;
 }
 
@@ -48,6 +53,7 @@ Scheduler::Impl::Impl(const SchedulerLimits& wanted, const BackendInfo& info)
       context_max_(positive(info.context_max, "context_max")),
       length_max_(static_cast<uint32_t>(
           std::min<uint64_t>(context_max_, uint64_t{positive(info.block_count, "block_count")} * block_size_))),
+      step_drafts_max_(step_drafts(info)),
       costs_(cost_model_for(wanted, info)),
       pool_(static_cast<uint32_t>(info.block_count), [this](BlockId block) { cache_.evicted(block); }),
       cache_(pool_, block_size_) {

@@ -29,6 +29,10 @@
 // - Blocks of cancelled, finished or preempted sequences are returned at once: no step is in flight in between.
 // - A row that fails, fails its request alone. What a request that failed had put into the prefix cache for itself
 //   leaves it: whatever spoilt its logits may be in there.
+// - Drafts change no token of the output, only how many come at once (backend/step.h). They take what a step has left:
+//   of tokens, after decodes, prefill and newcomers; of blocks, without making anybody give way, and what only drafts
+//   needed is returned with the step. What was not accepted never enters the prefix cache. Rows whose tokens are
+//   restricted (a constraint, token rules that may still apply) have none: a mask is for one position.
 // - The same calls give the same plans.
 //
 // Thread-safety: step thread only.
@@ -51,6 +55,9 @@
 
 namespace twostroke {
 
+constexpr uint32_t kMaxDraftTokens = 64;  // of one row
+constexpr uint32_t kMaxStepDrafts = 512;  // of one step, whatever the backend could take
+
 struct SchedulerLimits {
   uint32_t max_step_tokens = 512;  // tokens in one step, decodes and chunks together
   uint32_t max_running = 64;       // sequences holding blocks, one row each; cut to max_step_tokens and a step's rows
@@ -61,6 +68,9 @@ struct SchedulerLimits {
   uint32_t max_overtakes = 64;            // how often a waiting sequence may be passed over by later ones; 0: never
   bool prefix_cache = true;
   std::optional<CostCoefficients> costs;  // what the cost model begins with (calibration.h); none: a guess
+  // Drafts of one row; cut to kMaxDraftTokens and to what a step can carry. 0: no speculation. See drafter.h for where
+  // drafts come from, and draft_economics.h for when they are sent.
+  uint32_t max_draft_tokens = 0;
 };
 
 // What the scheduler holds, for metrics. A snapshot.
@@ -96,8 +106,10 @@ struct StepCounts {
   uint32_t computed_tokens = 0;    // prompt tokens computed for the first time
   uint32_t cached_tokens = 0;      // prompt tokens found in the prefix cache, counted once per request
   uint32_t recomputed_tokens = 0;  // computed again: after preemption, or because a sibling's blocks are gone
-  uint32_t sampled_tokens = 0;     // output tokens made (of decode rows and of last chunks)
-  uint32_t scored_tokens = 0;      // prompt tokens whose log-probability was computed. Logits: sampled + scored
+  uint32_t sampled_tokens = 0;     // rows that sample: each makes an output token, and more where drafts are accepted
+  uint32_t draft_tokens = 0;       // drafts that decode rows carry
+  uint32_t accepted_draft_tokens = 0;  // of these, what became output; known after the step, and filled by the engine
+  uint32_t scored_tokens = 0;  // prompt tokens whose log-probability was computed. Logits: sampled + draft + scored
   uint32_t preemptions = 0;
   uint32_t prefix_queries = 0;  // prompt tokens looked up in the prefix cache, counted once per request
 };

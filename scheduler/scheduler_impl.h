@@ -3,7 +3,8 @@
 //     submit.cpp      validate, submit                            requests come in
 //     planning.cpp    schedule: decodes, prefill chunks, the plan  \ a step is decided
 //     admission.cpp   waiting sequences start; forks                |
-//     preemption.cpp  who gives up blocks when there are none      /
+//     preemption.cpp  who gives up blocks when there are none       |
+//     speculation.cpp  drafts                                      /
 //     commit.cpp      commit, fail                                 a step has run
 //     lifecycle.cpp   how sequences and requests start and end, with their gauges
 //     accounting.cpp  which tokens count as what
@@ -13,7 +14,9 @@
 // Step thread only.
 #pragma once
 
+#include <algorithm>
 #include <memory>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -72,17 +75,31 @@ struct Scheduler::Impl {
   void preempt_sharers(const Sequence& sequence);
   void preempt(Sequence& sequence);
 
+  // --- speculation.cpp
+  void plan_drafts();
+  uint32_t drafts_allowed(const Sequence& sequence) const;
+  uint32_t draft_room(const Sequence& sequence) const;
+  uint32_t look_for_drafts(Sequence& sequence, uint32_t& follow_left, std::span<float> chances);
+  Status check_drafts(const Sequence& sequence, std::span<const TokenId> drafts, const RowResult& result) const;
+  uint32_t tokens_to_take(const Sequence& sequence, const RowResult& result) const;
+
   // --- commit.cpp
   void commit(const StepPlan& plan, const StepResult& result, TimeNs now, std::vector<Event>& events);
   void fail(const StepPlan& plan, const Status& error, TimeNs now, std::vector<Event>& events);
-  Status check_result(const Sequence& sequence, const Row& row, const RowResult& result) const;
-  void commit_row(Sequence& sequence, const Row& row, const RowResult& result, TimeNs now);
+  Status not_in_vocabulary(TokenId token) const;
+  Status check_result(const Sequence& sequence, const Row& row, std::span<const TokenId> drafts,
+                      const RowResult& result) const;
+  void commit_row(Sequence& sequence, const Row& row, std::span<const TokenId> drafts, const RowResult& result,
+                  TimeNs now);
   void register_blocks(Sequence& sequence);
   void take_scores(LiveRequest& live, const Row& row, const RowResult& result);
   void take_hidden(LiveRequest& live, const Row& row, const RowResult& result);
   void complete_prompt(LiveRequest& live, TimeNs now);
   void end_pooled(LiveRequest& live, TimeNs now);
-  void append_token(Sequence& sequence, const RowResult& result, TimeNs now);
+  void advance(Sequence& sequence, const RowResult& result, uint32_t tokens, TimeNs now);
+  template <typename Drawn>
+  void append_token(Sequence& sequence, const Drawn& drawn, bool same_step, TimeNs now);
+  void end_if_done(Sequence& sequence, TimeNs now);
   void end_step();
   void drain_events(std::vector<Event>& events);
 
@@ -103,6 +120,7 @@ struct Scheduler::Impl {
   // --- accounting.cpp
   void count_admission(const Sequence& sequence, uint32_t cached_tokens);
   void count_row(const Sequence& sequence, const Row& row);
+  void add_to_shape(const Sequence& sequence, uint32_t targets, StepShape& shape) const;
 
   // --- invariants.cpp
   std::string check_invariants() const;
@@ -113,10 +131,16 @@ struct Scheduler::Impl {
     return uses_cache(live) && !live.scores_prompt() && live.request.pooling != Pooling::kMean;
   }
   uint32_t blocks_for(uint32_t tokens) const { return (tokens + block_size_ - 1) / block_size_; }
-  // Blocks that a running sequence still needs for the tokens it has.
+  // Blocks that a running sequence still needs for the tokens it has; drafts may have given it more.
   uint32_t promised_to(const Sequence& sequence) const {
-    return blocks_for(sequence.length()) - static_cast<uint32_t>(sequence.blocks.size());
+    const auto held = static_cast<uint32_t>(sequence.blocks.size());
+    return std::max(blocks_for(sequence.length()), held) - held;
   }
+  // Of the sequence's row in the step being planned.
+  bool samples(const Sequence& sequence) const {
+    return sequence.planned - sequence.drafts == sequence.to_go() && !sequence.request->pools();
+  }
+  uint32_t targets(const Sequence& sequence) const;
 
   const SchedulerLimits limits_in_force_;
   const SchedulerLimits limits_;  // the same, with a number for max_chunk_tokens
@@ -126,6 +150,7 @@ struct Scheduler::Impl {
   const bool scores_targets_;      // the backend can
   const uint32_t context_max_;     // the backend's limit as given
   const uint32_t length_max_;      // of one sequence: the context, or what the whole pool can hold
+  const uint32_t step_drafts_max_;
 
   CostModel costs_;
   StepBudget budget_;          // of the last step
@@ -155,6 +180,7 @@ struct Scheduler::Impl {
     bool masks_due = false;  // rows have masks that are not filled yet
     TimeNs now = 0;
     uint32_t tokens_left = 0;
+    TimeNs objective_ns = 0;  // the tightest of what decodes; 0: none
     StepCounts counts;
     std::vector<Sequence*> planned;  // in the order in which they were decided
     std::vector<BlockCopy> copies;
@@ -167,6 +193,7 @@ struct Scheduler::Impl {
   std::vector<Sequence*> order_;
   std::vector<Sequence*> passed_;
   std::vector<BlockId> hits_;
+  std::vector<float> draft_chances_;  // (decode rows, max_draft_tokens)
 };
 
 }  // namespace twostroke

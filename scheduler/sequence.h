@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "backend/step.h"
+#include "scheduler/drafter.h"
 #include "scheduler/event.h"
 #include "scheduler/prefix_cache.h"
 #include "scheduler/request.h"
@@ -48,6 +49,7 @@ struct Sequence {
   std::vector<BlockId> blocks;  // those of positions [0, computed + planned), in order
   uint32_t registered = 0;      // of `blocks`, from the first on: known to the prefix cache
   uint32_t planned = 0;         // tokens of its row in the step being planned or run
+  uint32_t drafts = 0;          // the last so many of these are guesses, which `tokens` does not hold
 
   SamplingParams sampling;     // with its own seed
   std::vector<uint32_t> mask;  // memory of its row's mask; empty until it needs one
@@ -57,6 +59,8 @@ struct Sequence {
   Sequence* next = nullptr;
   uint32_t overtakes = 0;      // how often later sequences were admitted while it waited
   uint32_t blocks_needed = 0;  // when last looked at in the queue; a hint
+
+  Drafter drafter;
 
   TimeNs last_token = -1;
 

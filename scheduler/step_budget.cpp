@@ -6,8 +6,7 @@ namespace twostroke {
 namespace {
 
 StepBudget within_objective(const CostModel& costs, const StepBudgetInput& input, uint32_t tokens_left) {
-  const double margin = std::min(kErrorMargins * costs.error_ratio(), kErrorMarginMax);
-  const double limit_ns = static_cast<double>(input.objective_ns) / (1 + margin);
+  const double limit_ns = objective_limit_ns(costs, input.objective_ns);
   uint32_t low = 0;
   uint32_t high = tokens_left;
   while (low < high) {
@@ -62,6 +61,11 @@ StepShape with_chunk(const StepShape& decodes, uint32_t tokens, uint32_t positio
   shape.prefill_context += (2 * uint64_t{position} + tokens + 1) * tokens / 2;
   shape.prefill_positions += uint64_t{position} + tokens;
   return shape;
+}
+
+double objective_limit_ns(const CostModel& costs, TimeNs objective_ns) {
+  const double margin = std::min(kErrorMargins * costs.error_ratio(), kErrorMarginMax);
+  return static_cast<double>(objective_ns) / (1 + margin);
 }
 
 StepBudget decide_budget(const CostModel& costs, const StepBudgetInput& input) {

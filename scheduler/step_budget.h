@@ -53,6 +53,9 @@ struct StepBudgetInput {
   bool fixed = false;            // the operator has chosen the chunk size
 };
 
+// What a step may be predicted to take so that it meets the objective in spite of the model's error.
+double objective_limit_ns(const CostModel& costs, TimeNs objective_ns);
+
 StepBudget decide_budget(const CostModel& costs, const StepBudgetInput& input);
 
 // `decodes` with a chunk of so many tokens from `position` on, the last of which samples.

@@ -97,6 +97,10 @@ bool TokenRules::apply_to(std::span<const TokenId> tokens, uint32_t output_count
   return std::ranges::any_of(words_, [&](std::span<const TokenId> word) { return is_begun(word, tokens); });
 }
 
+bool TokenRules::may_apply_from(uint32_t output_count) const {
+  return !base_.empty() || !words_.empty() || (output_count < request_->min_tokens && !request_->stop_tokens.empty());
+}
+
 bool TokenRules::fill_mask(std::span<const TokenId> tokens, uint32_t output_count, TokenConstraint* constraint,
                            std::span<uint32_t> mask) const {
   CHECK(mask.size() == (size_t{vocab_size_} + 31) / 32);

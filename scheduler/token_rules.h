@@ -37,6 +37,9 @@ class TokenRules {
   // Whether the rules ban anything behind `tokens`, of which `output_count` are output.
   bool apply_to(std::span<const TokenId> tokens, uint32_t output_count) const;
 
+  // Whether the rules can ban anything behind this or any later token.
+  bool may_apply_from(uint32_t output_count) const;
+
   // Writes what may come behind `tokens` into `mask` [(vocabulary + 31) / 32]; `constraint` may be null. False: nothing
   // may.
   bool fill_mask(std::span<const TokenId> tokens, uint32_t output_count, TokenConstraint* constraint,

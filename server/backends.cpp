@@ -45,6 +45,7 @@ Result<std::unique_ptr<Backend>> make_cpu(const ServeConfig& config) {
   options.context_max = static_cast<int32_t>(config.context_max);
   options.step_tokens_max = static_cast<int32_t>(config.max_step_tokens);
   options.step_rows_max = static_cast<int32_t>(std::min(config.max_running, config.max_step_tokens));
+  if (config.speculation == "off") options.step_drafts_max = 0;
   options.isa = isa(config);
   Result<std::unique_ptr<CpuBackend>> backend = CpuBackend::create(options, log_progress());
   if (!backend.ok()) return backend.status();
@@ -79,7 +80,8 @@ Result<std::unique_ptr<Backend>> make_sim(const ServeConfig& config, const GgufF
                   .step_rows_max = static_cast<int32_t>(std::min(config.max_running, config.max_step_tokens)),
                   .embedding_size = kSimEmbedding,
                   .scores_targets = true,
-                  .late_masks = true};
+                  .late_masks = true,
+                  .step_drafts_max = 64};
   Result<std::unique_ptr<SimBackend>> backend = SimBackend::create(std::move(options));
   if (!backend.ok()) return backend.status();
   return std::unique_ptr<Backend>(std::move(*backend));

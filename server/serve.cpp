@@ -40,7 +40,8 @@ SchedulerLimits scheduler_limits(const ServeConfig& c) {
           .max_waiting_requests = c.max_waiting_requests,
           .max_waiting_tokens = c.max_waiting_tokens,
           .max_overtakes = c.max_overtakes,
-          .prefix_cache = c.prefix_cache};
+          .prefix_cache = c.prefix_cache,
+          .max_draft_tokens = c.speculation == "ngram" ? c.max_draft_tokens : 0};
 }
 
 http::HttpLimits http_limits(const ServeConfig& c) {
@@ -168,8 +169,10 @@ int serve(const ServeConfig& config) {
       .model_name = name,
       .on_refusal = [&metrics](int status) { metrics.observe_refusal(status); },
       .created = openai::unix_seconds(),
-      .openapi = openai::to_text(openai::openapi_document(
-          {.version = kVersion, .vocab_size = text->tokenizer->vocab_size(), .context_max = info.context_max, .embedding_size = info.embedding_size})),
+      .openapi = openai::to_text(openai::openapi_document({.version = kVersion,
+                                                           .vocab_size = text->tokenizer->vocab_size(),
+                                                           .context_max = info.context_max,
+                                                           .embedding_size = info.embedding_size})),
       .limits = {.preparing_max = config.max_preparing_requests,
                  .pending_events_max = config.max_pending_events,
                  .keep_alive = milliseconds(config.sse_keep_alive_ms)},

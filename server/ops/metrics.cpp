@@ -69,9 +69,14 @@ struct Metrics::Impl {
                                              "Together they are the prompt tokens processed.");
   Counter& prefill_computed = prefill_tokens.Add({{"source", "computed"}});
   Counter& prefill_cached = prefill_tokens.Add({{"source", "cached"}});
-  Counter& decode_tokens = counter("twostroke_decode_tokens_total", "Tokens made by decode rows.");
+  Counter& decode_tokens =
+      counter("twostroke_decode_tokens_total", "Tokens made by decode rows, accepted drafts included.");
   Counter& output_tokens = counter("twostroke_output_tokens_total",
                                    "Tokens made: by decode rows, and first tokens by the last prefill chunk.");
+  Counter& draft_tokens =
+      counter("twostroke_draft_tokens_total", "Guesses at further tokens that decode rows carried to be verified.");
+  Counter& accepted_draft_tokens =
+      counter("twostroke_accepted_draft_tokens_total", "Of these guesses, those that became output.");
   Counter& recomputed_tokens =
       counter("twostroke_recomputed_tokens_total", "Tokens computed again after a preemption.");
   Family<Counter>& context_tokens = counters("twostroke_attention_context_tokens_total",
@@ -93,7 +98,9 @@ struct Metrics::Impl {
   Histogram& first_token_seconds =
       histogram("twostroke_time_to_first_token_seconds", "From acceptance to the first token.", kFirstTokenSeconds);
   Histogram& inter_token_seconds =
-      histogram("twostroke_inter_token_latency_seconds", "Each gap between two tokens of a sequence.", kTokenSeconds);
+      histogram("twostroke_inter_token_latency_seconds",
+                "Each gap between two tokens of a sequence; 0 for tokens that came in one step, by accepted drafts.",
+                kTokenSeconds);
   Histogram& output_token_seconds =
       histogram("twostroke_time_per_output_token_seconds",
                 "Mean gap of a finished request: (end to end - time to first token) / (tokens of a sequence - 1).",
@@ -175,8 +182,10 @@ struct Metrics::Impl {
     const StepCounts& counts = output.counts;
     prefill_computed.Increment(counts.computed_tokens);
     prefill_cached.Increment(counts.cached_tokens);
-    decode_tokens.Increment(counts.shape.decode_rows);
-    output_tokens.Increment(counts.sampled_tokens);
+    decode_tokens.Increment(counts.shape.decode_rows + counts.accepted_draft_tokens);
+    output_tokens.Increment(counts.sampled_tokens + counts.accepted_draft_tokens);
+    draft_tokens.Increment(counts.draft_tokens);
+    accepted_draft_tokens.Increment(counts.accepted_draft_tokens);
     recomputed_tokens.Increment(counts.recomputed_tokens);
     context_prefill.Increment(static_cast<double>(counts.shape.prefill_context));
     context_decode.Increment(static_cast<double>(counts.shape.decode_context));

@@ -97,6 +97,19 @@ TEST(Config, AFlagMayBeTurnedOffFromEverywhere) {
   EXPECT_FALSE(config_of({}).prefix_cache);
 }
 
+TEST(Config, SpeculationIsChosenByNameAndItsDraftsAreBounded) {
+  const ServeConfig config = config_of({"--speculation=ngram", "--max-draft-tokens=64"});
+  EXPECT_EQ(config.speculation, "ngram");
+  EXPECT_EQ(config.max_draft_tokens, 64U);
+  const File file("speculation = \"ngram\"\nmax-draft-tokens = 3\n");
+  EXPECT_EQ(config_of({"--config", file.path()}).max_draft_tokens, 3U);
+  const Environment environment(Variables{{"TWOSTROKE_SPECULATION", "off"}});
+  EXPECT_EQ(config_of({"--config", file.path()}).speculation, "off");
+  expect_refused({"--speculation=on"});
+  expect_refused({"--max-draft-tokens=0"});
+  expect_refused({"--max-draft-tokens=65"});
+}
+
 TEST(Config, PrintedSettingsReadBackAsTheSame) {
   for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
            {"--print-config"},

@@ -107,6 +107,7 @@ INSTANTIATE_TEST_SUITE_P(
         StateMutation{"EndedTwice", "no sequence left", [](Populated& p) { p.impl().stop(p.sequence(3), false); }},
         StateMutation{"GoesOnPastItsLimit", "used up", [](Populated& p) { p.sequence(1).request->output_max = 1; }},
         StateMutation{"PromiseForgotten", "blocks_promised", [](Populated& p) { --p.impl().blocks_promised_; }},
+        StateMutation{"DraftsWithoutARow", "more drafts than it may", [](Populated& p) { p.sequence(1).drafts = 1; }},
         StateMutation{"GaugeOff", "sequences_waiting", [](Populated& p) { ++p.impl().gauges_.sequences_waiting; }},
         StateMutation{"TokenGaugeOff", "waiting_prompt_tokens",
                       [](Populated& p) { --p.impl().gauges_.waiting_prompt_tokens; }}),

@@ -19,6 +19,7 @@ void add(StepCounts& total, const StepCounts& counts) {
   total.cached_tokens += counts.cached_tokens;
   total.recomputed_tokens += counts.recomputed_tokens;
   total.sampled_tokens += counts.sampled_tokens;
+  total.draft_tokens += counts.draft_tokens;
   total.scored_tokens += counts.scored_tokens;
   total.preemptions += counts.preemptions;
   total.prefix_queries += counts.prefix_queries;
@@ -271,7 +272,8 @@ void Harness::count_rows() {
       track.cached_tokens += skipped - track.prompt_seen;
       track.prompt_seen = skipped;
     }
-    for (uint32_t position = row.position; position < row.position + row.token_count; ++position) {
+    const uint32_t end = row.position + row.token_count - row.draft_count;
+    for (uint32_t position = row.position; position < end; ++position) {
       if (position < prompt && position >= track.prompt_seen) {
         ++prefill;
         ++track.prefill_tokens;
@@ -283,7 +285,7 @@ void Harness::count_rows() {
         ++track.recomputed_tokens;
       }
     }
-    computed_max = std::max(computed_max, row.position + row.token_count);
+    computed_max = std::max(computed_max, end);
   }
   if (prefill != counts.computed_tokens) fail("computed_tokens is not what the rows compute for the first time");
   if (cached != counts.cached_tokens) fail("cached_tokens is not what the rows leave out");
@@ -291,6 +293,7 @@ void Harness::count_rows() {
 }
 
 void Harness::take_events() {
+  const Event* last = nullptr;
   for (const Event& event : events) {
     const std::string name = "request " + std::to_string(event.request);
     const auto found = tracks_.find(event.request);
@@ -316,7 +319,17 @@ void Harness::take_events() {
     if (event.sequence >= track.outputs.size()) return fail(name + " has an event for a sequence that it has not");
     if (track.finished[event.sequence]) return fail(name + " has an event for a sequence that is finished");
     if (event.kind == Event::Kind::kToken) {
-      track.outputs[event.sequence].push_back(event.token);
+      const bool follows = last != nullptr && last->kind == Event::Kind::kToken && last->request == event.request &&
+                           last->sequence == event.sequence;
+      if (event.same_step != follows) return fail(name + " is told wrongly what came in one step");
+      if (event.same_step && (event.gap_ns != 0 || event.time != last->time)) return fail(name + " has a wrong gap");
+      total.accepted_draft_tokens += event.same_step ? 1 : 0;
+      std::vector<TokenId>& output = track.outputs[event.sequence];
+      output.push_back(event.token);
+      // All but the last are computed now, however they came.
+      uint32_t& computed_max = track.computed_max[event.sequence];
+      computed_max = std::max(computed_max, static_cast<uint32_t>(track.request.prompt.size() + output.size()) - 1);
+      last = &event;
     } else {
       track.finished[event.sequence] = event.finish_reason;
     }

@@ -11,7 +11,9 @@ namespace {
 
 std::string name_of(const Row& row) { return "row of sequence " + std::to_string(row.sequence); }
 
-bool is_decode(const Row& row) { return row.samples && row.token_count == 1 && row.position >= row.prompt_count; }
+bool is_decode(const Row& row) {
+  return row.samples && row.token_count - row.draft_count == 1 && row.position >= row.prompt_count;
+}
 
 }  // namespace
 
@@ -53,8 +55,11 @@ std::string PlanChecker::check_shape(const StepPlan& plan) const {
 
 std::string PlanChecker::check_row(const StepPlan& plan, const Row& row) const {
   const std::string name = name_of(row);
-  if (limits_.max_chunk_tokens > 0 && row.token_count > limits_.max_chunk_tokens)
+  if (limits_.max_chunk_tokens > 0 && row.token_count - row.draft_count > limits_.max_chunk_tokens) {
     return name + " is longer than a chunk";
+  }
+  if (row.draft_count > limits_.max_draft_tokens) return name + " has more drafts than it may";
+  if (row.draft_count > 0 && !is_decode(row)) return name + " has drafts, but does not decode";
   const uint32_t end = row.position + row.token_count;
   const auto block_size = static_cast<uint32_t>(info_.block_size);
   if (row.block_count != (end + block_size - 1) / block_size) return name + " has a table that does not fit its tokens";
@@ -95,7 +100,8 @@ std::string PlanChecker::check_counts(const StepPlan& plan, const StepCounts& co
     StepShape& shape = found.shape;
     ++(is_decode(row) ? shape.decode_rows : shape.prefill_rows);
     (is_decode(row) ? shape.decode_tokens : shape.prefill_tokens) += row.token_count;
-    shape.logit_tokens += (row.samples ? 1 : 0) + static_cast<uint32_t>(row.targets.size());
+    shape.logit_tokens += (row.samples ? row.draft_count + 1 : 0) + static_cast<uint32_t>(row.targets.size());
+    found.draft_tokens += row.draft_count;
     uint64_t& context = is_decode(row) ? shape.decode_context : shape.prefill_context;
     for (uint32_t i = 0; i < row.token_count; ++i) context += row.position + i + 1;
     (is_decode(row) ? shape.decode_positions : shape.prefill_positions) += row.position + row.token_count;
@@ -106,6 +112,7 @@ std::string PlanChecker::check_counts(const StepPlan& plan, const StepCounts& co
     return "rows miscounted";
   if (counts.sampled_tokens != found.sampled_tokens) return "sampled tokens miscounted";
   if (counts.scored_tokens != found.scored_tokens) return "scored tokens miscounted";
+  if (counts.draft_tokens != found.draft_tokens) return "drafts miscounted";
   if (counts.shape.decode_context != found.shape.decode_context ||
       counts.shape.prefill_context != found.shape.prefill_context) {
     return "context tokens miscounted";
@@ -125,10 +132,16 @@ std::string PlanChecker::check_progress(const StepPlan& plan, const StepCounts& 
   for (const Row& row : plan.rows) {
     Known& known = known_[row.sequence];
     if (known.step > 0 && known.step + 1 == steps_) {
-      if (row.position != known.end) return name_of(row) + " does not go on where the last one ended";
+      // Drafts that were accepted have taken it further.
+      if (row.position < known.end || row.position > known.end + known.drafts) {
+        return name_of(row) + " does not go on where the last one ended";
+      }
       if (known.decoding) --decoding;
     }
-    known = {.end = row.position + row.token_count, .decoding = row.samples, .step = steps_};
+    known = {.end = row.position + row.token_count - row.draft_count,
+             .drafts = row.draft_count,
+             .decoding = row.samples,
+             .step = steps_};
   }
   // A decode may be missing only where blocks ran out.
   if (decoding > 0 && counts.preemptions == 0 && blocks_available > 0) return "a running decode got no row";

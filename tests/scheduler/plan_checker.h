@@ -30,7 +30,8 @@ class PlanChecker {
   std::string check_progress(const StepPlan& plan, const StepCounts& counts, uint32_t blocks_available);
 
   struct Known {
-    uint32_t end = 0;       // of its last row
+    uint32_t end = 0;       // of its last row, drafts aside
+    uint32_t drafts = 0;    // of that row
     bool decoding = false;  // its last row sampled
     uint64_t step = 0;
   };

@@ -70,7 +70,15 @@ SimOptions draw_machine(Random& random) {
   info.step_rows_max = static_cast<int32_t>(random.between(1, 10));
   // From a machine where tokens cost nothing to one where a single one is beyond every objective.
   info.flops_per_token = random.one_of({0.0, 1e6, 1e8});
+  info.step_drafts_max = static_cast<int32_t>(random.one_of({0u, 3u, 64u}));
   return options;
+}
+
+// Every draft pays that has any chance.
+CostCoefficients free_tokens() {
+  CostCoefficients costs;
+  costs.token_ns.fill(1e6);
+  return costs;
 }
 
 SchedulerLimits draw_limits(Random& random) {
@@ -83,6 +91,8 @@ SchedulerLimits draw_limits(Random& random) {
   limits.max_waiting_tokens = random.one_of({40u, 1000u});
   limits.max_overtakes = random.between(0, 5);
   limits.prefix_cache = random.percent(80);
+  limits.max_draft_tokens = random.one_of({0u, 1u, 3u, 8u});
+  if (random.percent(50)) limits.costs = free_tokens();
   return limits;
 }
 
@@ -217,6 +227,8 @@ class Scenario {
   void count_ends() {
     ++stats_.scenarios;
     stats_.preemptions += harness_.total.preemptions;
+    stats_.drafts += harness_.total.draft_tokens;
+    stats_.accepted_drafts += harness_.total.accepted_draft_tokens;
     stats_.cached_tokens += harness_.total.cached_tokens;
     stats_.recomputed_tokens += harness_.total.recomputed_tokens;
     for (const auto& [id, track] : harness_.tracks()) {

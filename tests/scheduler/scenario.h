@@ -27,6 +27,8 @@ struct ScenarioStats {
   uint64_t requests_stuck = 0;  // that left themselves no token
   uint64_t prompts_scored = 0;
   uint64_t embeddings = 0;
+  uint64_t drafts = 0;
+  uint64_t accepted_drafts = 0;
 };
 
 // Empty when all went well; otherwise what is wrong first.

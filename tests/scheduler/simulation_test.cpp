@@ -54,10 +54,15 @@ TEST_P(Simulation, KeepsEveryPromiseInRandomScenarios) {
   EXPECT_GT(stats.requests_stuck, scenarios / 100);
   EXPECT_GT(stats.prompts_scored, scenarios / 100);
   EXPECT_GT(stats.embeddings, scenarios / 100);
-  std::printf("%llu scenarios, %llu steps, %llu preemptions, %llu tokens cached, %llu recomputed, %llu copies\n",
-              static_cast<unsigned long long>(stats.scenarios), static_cast<unsigned long long>(stats.steps),
-              static_cast<unsigned long long>(stats.preemptions), static_cast<unsigned long long>(stats.cached_tokens),
-              static_cast<unsigned long long>(stats.recomputed_tokens), static_cast<unsigned long long>(stats.copies));
+  EXPECT_GT(stats.drafts, scenarios / 5);
+  EXPECT_GT(stats.accepted_drafts, scenarios / 50);
+  std::printf(
+      "%llu scenarios, %llu steps, %llu preemptions, %llu tokens cached, %llu recomputed, %llu copies, "
+      "%llu drafts, %llu accepted\n",
+      static_cast<unsigned long long>(stats.scenarios), static_cast<unsigned long long>(stats.steps),
+      static_cast<unsigned long long>(stats.preemptions), static_cast<unsigned long long>(stats.cached_tokens),
+      static_cast<unsigned long long>(stats.recomputed_tokens), static_cast<unsigned long long>(stats.copies),
+      static_cast<unsigned long long>(stats.drafts), static_cast<unsigned long long>(stats.accepted_drafts));
 }
 
 INSTANTIATE_TEST_SUITE_P(Shards, Simulation, ::testing::Range<uint64_t>(0, kShards));

@@ -53,7 +53,10 @@ TEST_F(MetricsTest, WorkIsCountedInItsPhase) {
                          .prefix_queries = 240},
                         40'000'000));
   metrics_.observe(step(StepClass::kDecode,
-                        {.shape = {.decode_rows = 5, .decode_tokens = 5, .decode_context = 700}, .sampled_tokens = 5},
+                        {.shape = {.decode_rows = 5, .decode_tokens = 12, .decode_context = 700},
+                         .sampled_tokens = 5,
+                         .draft_tokens = 7,
+                         .accepted_draft_tokens = 3},
                         8'000'000));
   metrics_.observe(step(StepClass::kMixed,
                         {.shape = {.prefill_rows = 1,
@@ -70,8 +73,10 @@ TEST_F(MetricsTest, WorkIsCountedInItsPhase) {
   Exposition seen = read();
   EXPECT_EQ(seen["twostroke_prefill_tokens_total{source=\"computed\"}"], 260);
   EXPECT_EQ(seen["twostroke_prefill_tokens_total{source=\"cached\"}"], 32);
-  EXPECT_EQ(seen["twostroke_decode_tokens_total"], 9);
-  EXPECT_EQ(seen["twostroke_output_tokens_total"], 10);
+  EXPECT_EQ(seen["twostroke_decode_tokens_total"], 9 + 3);
+  EXPECT_EQ(seen["twostroke_output_tokens_total"], 10 + 3);
+  EXPECT_EQ(seen["twostroke_draft_tokens_total"], 7);
+  EXPECT_EQ(seen["twostroke_accepted_draft_tokens_total"], 3);
   EXPECT_EQ(seen["twostroke_recomputed_tokens_total"], 9);
   EXPECT_EQ(seen["twostroke_preemptions_total"], 2);
   EXPECT_EQ(seen["twostroke_prefix_cache_query_tokens_total"], 240);
@@ -85,7 +90,7 @@ TEST_F(MetricsTest, WorkIsCountedInItsPhase) {
   // A phase that took no part in a step had no rows there, which is not the same as 0 rows.
   EXPECT_EQ(seen["twostroke_step_rows_count{phase=\"prefill\"}"], 2);
   EXPECT_EQ(seen["twostroke_step_rows_sum{phase=\"decode\"}"], 9);
-  EXPECT_EQ(seen["twostroke_step_tokens_sum"], 200 + 5 + 60 + 9 + 4);
+  EXPECT_EQ(seen["twostroke_step_tokens_sum"], 200 + 12 + 60 + 9 + 4);
   EXPECT_THAT(seen.faults, IsEmpty());
 }
 
