@@ -8,7 +8,7 @@
 // Masks: a row's mask has its place and size at submit(); its bits are there when wait() is called, not before, so that
 // they can be computed while the step runs. A backend reads them in wait() only. One that needs them at submit() leaves
 // BackendInfo::late_masks false and gets them then.
-// Thread-safety: submit() and wait() from one thread (the step thread); info() from any.
+// Thread-safety: submit() and wait() from one thread at a time (a calibration's, then the step thread); info() from any.
 // Errors: a row that cannot be sampled has a status of its own in the result. A Status other than OK from submit() or
 // wait() means that the whole step is lost: the engine fails that step's requests. kUnavailable means that the backend
 // is dead for good; every other code means that the next step may be tried.

@@ -10,7 +10,8 @@
  * - The caller's memory (options, steps) is borrowed until the call returns; that of submit() until the next wait()
  * returns.
  * - Memory that a plug-in returns (info, result, messages) stays valid until the next call on the same backend.
- * - submit() and wait() are called from one thread, in turn, one step in flight.
+ * - submit() and wait() are called from one thread at a time, in turn, one step in flight; first from the thread that
+ *   created the backend, to find out what steps cost, later from another.
  * - Drafts: the last draft_count tokens of a row that samples may be guesses. Draw behind the token before them, with
  * the history that is given; while the token that was drawn is the next draft, draw behind that too, exactly as if the
  * row had ended there and its history held the drafts so far (the penalties count them, and the position that the draw

@@ -1,0 +1,147 @@
+#include "scheduler/calibration.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "scheduler/step_probe.h"
+#include "tests/scheduler/harness.h"
+#include "tests/scheduler/step_mix.h"
+
+namespace twostroke::test {
+namespace {
+
+// A profile's machine, with faults in what a caller does to its KV memory recorded.
+struct Machine {
+  VirtualClock clock;
+  std::unique_ptr<SimBackend> backend;
+
+  explicit Machine(const SimProfile& profile, uint32_t blocks = 1024, SimPace pace = SimPace::kVirtual) {
+    SimOptions options;
+    options.info = profile.info;
+    options.info.vocab_size = 1000;
+    options.info.context_max = 4096;
+    options.info.block_count = static_cast<int32_t>(blocks);
+    options.info.step_tokens_max = 1024;
+    options.info.step_rows_max = 64;
+    options.machine = profile.machine;
+    options.pace = pace;
+    options.clock = pace == SimPace::kVirtual ? &clock : nullptr;
+    backend = std::move(*SimBackend::create(std::move(options)));
+  }
+};
+
+TEST(Calibration, PredictsRandomStepsBeforeAnyIsLearned) {
+  for (const SimProfile& profile : sim_profiles()) {
+    Machine machine(profile);
+    const auto calibration = calibrate(*machine.backend, machine.clock);
+    ASSERT_TRUE(calibration.ok()) << calibration.status().message();
+    EXPECT_TRUE(calibration->costs.valid());
+    EXPECT_LT(calibration->error_ratio, 0.05) << profile.name;
+    StepDraw draw(1);
+    std::vector<CostSample> samples;
+    for (const StepMix& mix : {StepMix{.decode_context_max = 1000, .chunk_max = 256}, StepMix{.decode_rows_max = 8}}) {
+      for (int i = 0; i < 200; ++i) {
+        const DrawnStep step = draw.draw(mix);
+        samples.push_back({step.shape, draw.time(profile, step.work, 0)});
+      }
+    }
+    EXPECT_LT(median_error(samples, calibration->costs), 0.15) << profile.name;
+  }
+}
+
+TEST(Calibration, KeepsToItsTime) {
+  for (const SimProfile& profile : sim_profiles()) {
+    for (const TimeNs time_max : {600 * kMillisecondNs, 2500 * kMillisecondNs}) {
+      Machine machine(profile);
+      const auto calibration = calibrate(*machine.backend, machine.clock, {.time_max_ns = time_max});
+      ASSERT_TRUE(calibration.ok());
+      EXPECT_LE(to_seconds(calibration->duration_ns), 1.3 * to_seconds(time_max)) << profile.name;
+      EXPECT_EQ(calibration->duration_ns, machine.clock.now());
+    }
+  }
+}
+
+TEST(Calibration, LeavesNothingThatAnybodySees) {
+  SimOptions options = small_machine();
+  options.pace = SimPace::kVirtual;
+  VirtualClock clock;
+  options.clock = &clock;
+  Harness harness(small_limits(), std::move(options));
+  ASSERT_TRUE(calibrate(*harness.backend, clock).ok());
+  EXPECT_TRUE(harness.backend->faults().empty()) << harness.backend->faults().front();
+  // The harness compares what each request gets with what its tokens alone give.
+  for (RequestId id = 1; id <= 5; ++id) {
+    ASSERT_TRUE(harness.submit(make_request(id, make_prompt(10, static_cast<TokenId>(id)), 10)).ok());
+  }
+  harness.run();
+  harness.check_ends();
+  EXPECT_EQ(harness.problem, "");
+}
+
+TEST(Calibration, SaysSoWhereStepsTakeNoTime) {
+  Machine machine(sim_profiles()[0], 1024, SimPace::kFree);
+  EXPECT_EQ(calibrate(*machine.backend, machine.clock).status().code(), StatusCode::kUnsupported);
+}
+
+TEST(Calibration, WorksInTheSmallestKvMemory) {
+  for (const uint32_t blocks : {1u, 2u, 3u, 8u}) {
+    Machine machine(sim_profiles()[1], blocks);
+    const auto calibration = calibrate(*machine.backend, machine.clock);
+    EXPECT_TRUE(machine.backend->faults().empty()) << machine.backend->faults().front();
+    ASSERT_TRUE(calibration.ok()) << blocks << " blocks: " << calibration.status().message();
+    EXPECT_TRUE(calibration->costs.valid());
+  }
+}
+
+TEST(Calibration, ReturnsTheBackendsError) {
+  Machine machine(sim_profiles()[0]);
+  machine.backend->interrupt();
+  EXPECT_EQ(calibrate(*machine.backend, machine.clock).status().code(), StatusCode::kUnavailable);
+}
+
+TEST(StepProbe, RunsRowsOfAnyDepthBesideEachOther) {
+  Machine machine(sim_profiles()[0]);
+  StepProbe probe(*machine.backend, machine.clock);
+  ASSERT_TRUE(probe.extend(500).ok());
+  std::vector<ProbeRow> rows = {{.position = 0}, {.position = 499}, {.position = 100, .tokens = 77, .decodes = false}};
+  ASSERT_TRUE(probe.fits(rows));
+  for (int i = 0; i < 3; ++i) {
+    const auto sample = probe.run(rows);
+    ASSERT_TRUE(sample.ok());
+    EXPECT_EQ(sample->shape.decode_context, 1u + 497) << "positions 0 and 496: the beginnings of their blocks";
+    EXPECT_EQ(sample->shape.prefill_context, (97u + 96 + 77) * 77 / 2);
+    EXPECT_GT(sample->duration_ns, 0);
+  }
+  EXPECT_TRUE(machine.backend->faults().empty()) << machine.backend->faults().front();
+  rows.push_back({.position = 501});
+  EXPECT_FALSE(probe.fits(rows)) << "beyond what is computed";
+  rows.back() = {.position = 0, .tokens = 1000, .decodes = false};
+  EXPECT_FALSE(probe.fits(rows)) << "more than a step carries";
+}
+
+TEST(CostFit, FindsTheCoefficientsThatMadeTheTimes) {
+  CostCoefficients truth;
+  for (size_t i = 0; i < kCostKnotCount; ++i) truth.token_ns[i] = 5e6 * std::max(1.0, kCostKnots[i] / 100.0);
+  truth.logit_ns = 2e4;
+  truth.prefill_position_ns = 30;
+  truth.decode_position_ns = 200;
+  StepDraw draw(3);
+  std::vector<CostSample> samples;
+  for (int i = 0; i < 100; ++i) {
+    const StepShape shape = draw.draw({}).shape;
+    samples.push_back({shape, static_cast<TimeNs>(predict_ns(truth, shape))});
+  }
+  const CostCoefficients found = fit_costs(samples, guess_costs({}));
+  EXPECT_TRUE(found.valid());
+  EXPECT_LT(median_error(samples, found), 0.01);
+  StepShape other = draw.draw({}).shape;
+  EXPECT_NEAR(predict_ns(found, other) / predict_ns(truth, other), 1, 0.03);
+  // Beyond all that was measured, as it was going.
+  other = {.prefill_tokens = 4096};
+  EXPECT_NEAR(predict_ns(found, other) / predict_ns(truth, other), 1, 0.2);
+  EXPECT_EQ(fit_costs({}, truth), truth);
+}
+
+}  // namespace
+}  // namespace twostroke::test
