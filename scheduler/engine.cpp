@@ -25,7 +25,11 @@ struct FinishCommand {
   RequestId request;
   uint32_t sequence;
 };
-using Command = std::variant<SubmitCommand, CancelCommand, FinishCommand>;
+struct ExplainCommand {
+  std::vector<RequestId> requests;
+  Engine::Explained done;
+};
+using Command = std::variant<SubmitCommand, CancelCommand, FinishCommand, ExplainCommand>;
 
 constexpr TimeNs kBetweenSteps = std::numeric_limits<TimeNs>::min();
 
@@ -52,7 +56,7 @@ struct Waiting {
 
 struct Engine::Impl {
   Impl(const SchedulerLimits& given, const EngineLimits& own, Backend& backend_given, Sink sink_given,
-       Clock& clock_given)
+       Clock& clock_given, JournalOutput* journal)
       : engine_limits(own),
         backend(backend_given),
         sink(std::move(sink_given)),
@@ -61,12 +65,14 @@ struct Engine::Impl {
         limits(scheduler.limits()) {
     limits.max_waiting_requests = given.max_waiting_requests;
     limits.max_waiting_tokens = given.max_waiting_tokens;
+    if (journal != nullptr) scheduler.record_to(*journal);
   }
 
   // Any thread.
   Status submit(Request&& request);
   Status refuse(size_t prompt_tokens) const;  // under the mutex
   void send(Command command);
+  void explain(std::vector<RequestId>&& requests, Explained&& done);
 
   // Step thread.
   void run();
@@ -102,6 +108,7 @@ struct Engine::Impl {
   Waiting taken_waiting;      // of those the step thread has taken and the next line does not count yet
   Waiting scheduler_waiting;  // as of the last publish_waiting()
   uint64_t unended = 0;       // accepted requests whose kEnded the sink has not got
+  uint32_t explains_pending = 0;
   bool draining = false;
   bool stopping = false;
   Status health;
@@ -156,6 +163,25 @@ void Engine::Impl::send(Command command) {
   wake.notify_one();
 }
 
+// While not stopping, what is in the inbox is taken.
+void Engine::Impl::explain(std::vector<RequestId>&& requests, Explained&& done) {
+  Status refusal;
+  {
+    const std::lock_guard lock(mutex);
+    if (stopping) {
+      refusal = unavailable("the server is shutting down");
+    } else if (explains_pending >= engine_limits.max_explains_pending) {
+      refusal = resource_exhausted(std::to_string(explains_pending) +
+                                   " such questions wait for the step under way already; try again later");
+    } else {
+      ++explains_pending;
+      inbox.emplace_back(ExplainCommand{std::move(requests), std::move(done)});
+    }
+  }
+  if (!refusal.ok()) return done(std::move(refusal));
+  wake.notify_one();
+}
+
 // ---- Step thread
 
 void Engine::Impl::run() {
@@ -190,9 +216,15 @@ void Engine::Impl::apply_commands() {
       CHECK(status.ok(), status.message());
     } else if (const auto* cancel = std::get_if<CancelCommand>(&command)) {
       scheduler.cancel(cancel->request, now);
+    } else if (const auto* finish = std::get_if<FinishCommand>(&command)) {
+      scheduler.finish_sequence(finish->request, finish->sequence, now);
     } else {
-      const auto& finish = std::get<FinishCommand>(command);
-      scheduler.finish_sequence(finish.request, finish.sequence, now);
+      auto& question = std::get<ExplainCommand>(command);
+      {
+        const std::lock_guard lock(mutex);
+        --explains_pending;
+      }
+      question.done(scheduler.explain(question.requests));
     }
   }
   commands.clear();
@@ -240,6 +272,8 @@ void Engine::Impl::run_step(StepOutput& output) {
     output.stepped = true;
     output.counts.accepted_draft_tokens =
         static_cast<uint32_t>(std::ranges::count(output.events, true, &Event::same_step));
+    output.step = plan.step;
+    output.began = began;
     output.step_class = class_of(output.counts);
     output.duration_ns = ended - began;
     // Masks that the backend has to wait for are not its work.
@@ -283,8 +317,8 @@ void Engine::Impl::deliver(StepOutput&& output) {
 // ---- The public face
 
 Engine::Engine(const SchedulerLimits& limits, const EngineLimits& engine_limits, Backend& backend, Sink sink,
-               Clock& clock)
-    : impl_(std::make_unique<Impl>(limits, engine_limits, backend, std::move(sink), clock)) {
+               Clock& clock, JournalOutput* journal)
+    : impl_(std::make_unique<Impl>(limits, engine_limits, backend, std::move(sink), clock, journal)) {
   impl_->thread = std::thread([impl = impl_.get()] { impl->run(); });
 }
 
@@ -299,6 +333,11 @@ const BackendInfo& Engine::backend_info() const { return impl_->backend.info(); 
 Status Engine::submit(Request request) { return impl_->submit(std::move(request)); }
 void Engine::cancel(RequestId request) { impl_->send(CancelCommand{request}); }
 void Engine::finish_sequence(RequestId request, uint32_t sequence) { impl_->send(FinishCommand{request, sequence}); }
+
+void Engine::explain(std::vector<RequestId> requests, Explained done) {
+  impl_->explain(std::move(requests), std::move(done));
+}
+TimeNs Engine::now() const { return impl_->clock.now(); }
 
 void Engine::begin_drain() {
   const std::lock_guard lock(impl_->mutex);

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,8 +31,10 @@ enum class StepClass : uint8_t { kPrefill, kDecode, kMixed };
 
 struct StepOutput {
   std::vector<Event> events;
-  bool stepped = false;  // false: only events of cancels, of a lost step and the like; the four fields below mean
+  bool stepped = false;  // false: only events of cancels, of a lost step and the like; the fields up to `gauges` mean
                          // nothing
+  uint64_t step = 0;     // StepPlan::step
+  TimeNs began = 0;      // before submit
   StepClass step_class = StepClass::kDecode;
   StepCounts counts;
   TimeNs duration_ns = 0;  // from before submit to the end of wait
@@ -41,15 +44,20 @@ struct StepOutput {
 
 struct EngineLimits {
   uint32_t max_inbox_commands = 8192;  // cancels and finishes are always taken; submits beyond it are refused
+  uint32_t max_explains_pending = 64;  // explain() calls that the step thread has not come to yet
 };
 
 class Engine {
  public:
   using Sink = std::function<void(StepOutput&&)>;
+  // One for each of the requests asked for, in their order.
+  using Explanations = std::vector<std::optional<RequestExplanation>>;
+  using Explained = std::function<void(Result<Explanations>)>;
 
-  // Starts the step thread. `backend` and `clock` must outlive the engine.
+  // Starts the step thread. `backend`, `clock` and `journal`, which gets every call of the scheduler (journal.h; null:
+  // nobody does), must outlive the engine.
   Engine(const SchedulerLimits& limits, const EngineLimits& engine_limits, Backend& backend, Sink sink,
-         Clock& clock = steady_clock());
+         Clock& clock = steady_clock(), JournalOutput* journal = nullptr);
   ~Engine();  // stop(), then joins
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -65,6 +73,15 @@ class Engine {
 
   void cancel(RequestId request);                              // never blocks, never refused
   void finish_sequence(RequestId request, uint32_t sequence);  // likewise
+
+  // Where these requests are and why they wait (Scheduler::explain), as of the end of the step under way. `done` is
+  // called once: on the step thread, where it must be quick and must not throw, or on the caller's before this returns,
+  // with an error:
+  //   kResourceExhausted  max_explains_pending are waiting for the step thread already
+  //   kUnavailable        stopping
+  // While a backend hangs in a step, `done` is not called: the caller's patience is its own business.
+  void explain(std::vector<RequestId> requests, Explained done);
+  TimeNs now() const;  // of the engine's clock, which all of its times are of
 
   // Refuses new requests from now on; those accepted go on.
   void begin_drain();

@@ -8,6 +8,7 @@ namespace twostroke {
 
 void Scheduler::Impl::enqueue(Sequence& sequence) {
   sequence.state = SequenceState::kWaiting;
+  sequence.queued_after = step_.decided;
   waiting_.insert(sequence);
 }
 

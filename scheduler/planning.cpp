@@ -24,6 +24,7 @@ void Scheduler::Impl::schedule(TimeNs now, StepPlan& plan, StepCounts& counts) {
   plan_drafts();
   write_plan(plan);
   counts = step_.counts;
+  ++step_.decided;
 }
 
 // max_running is at most max_step_tokens, so there is a token for each.
@@ -163,6 +164,7 @@ void Scheduler::Impl::write_row(Sequence& sequence, StepPlan& plan) {
     row.pooling = live.request.pooling;
   plan.rows.push_back(row);
   step_.rows.push_back({&sequence, sequence.epoch});
+  sequence.row_step = step_.number;
   count_row(sequence, row);
 }
 

@@ -46,6 +46,7 @@ CostModel cost_model_for(const SchedulerLimits& limits, const BackendInfo& info)
 Scheduler::Impl::Impl(const SchedulerLimits& wanted, const BackendInfo& info)
     : limits_in_force_(cut(wanted, info)),
       limits_(with_chunk_bound(limits_in_force_)),
+      info_(info),
       vocab_size_(positive(info.vocab_size, "vocab_size")),
       block_size_(positive(info.block_size, "block_size")),
       embedding_size_(static_cast<uint32_t>(std::max(info.embedding_size, 0))),
@@ -65,24 +66,82 @@ Scheduler::Scheduler(const SchedulerLimits& limits, const BackendInfo& info)
 Scheduler::~Scheduler() = default;
 
 const SchedulerLimits& Scheduler::limits() const { return impl_->limits_in_force_; }
-Status Scheduler::submit(Request request, TimeNs now) { return impl_->submit(std::move(request), now); }
 Status Scheduler::validate(const Request& request) const { return impl_->validate(request); }
-void Scheduler::cancel(RequestId request, TimeNs now) { impl_->cancel(request, now); }
+
+// ---- What decisions follow from. Each call goes to the journal, if there is one, before it has any effect, and what
+// it decided behind that. A call that is added here, or an argument, is added there too.
+
+void Scheduler::record_to(JournalOutput& output) {
+  CHECK(impl_->arrivals_ == 0 && impl_->step_.decided == 0 && impl_->journal_ == nullptr,
+        "record_to() comes first, and once");
+  impl_->journal_ = std::make_unique<JournalWriter>(output);
+  impl_->journal_->scheduler(impl_->limits_in_force_, impl_->info_);
+}
+
+Status Scheduler::submit(Request request, TimeNs now) {
+  JournalWriter* journal = impl_->journal_.get();
+  if (journal != nullptr) journal->submit(request, now);
+  Status status = impl_->submit(std::move(request), now);
+  if (journal != nullptr) journal->submitted(status.code());
+  return status;
+}
+
+void Scheduler::cancel(RequestId request, TimeNs now) {
+  if (impl_->journal_ != nullptr) impl_->journal_->cancel(request, now);
+  impl_->cancel(request, now);
+}
+
 void Scheduler::finish_sequence(RequestId request, uint32_t sequence, TimeNs now) {
+  if (impl_->journal_ != nullptr) impl_->journal_->finish_sequence(request, sequence, now);
   impl_->finish_sequence(request, sequence, now);
 }
-void Scheduler::fail_all(const Status& error, TimeNs now) { impl_->fail_all(error, now); }
-void Scheduler::schedule(TimeNs now, StepPlan& plan, StepCounts& counts) { impl_->schedule(now, plan, counts); }
+
+void Scheduler::fail_all(const Status& error, TimeNs now) {
+  if (impl_->journal_ != nullptr) impl_->journal_->fail_all(error.code(), now);
+  impl_->fail_all(error, now);
+}
+
+void Scheduler::schedule(TimeNs now, StepPlan& plan, StepCounts& counts) {
+  impl_->schedule(now, plan, counts);
+  if (impl_->journal_ != nullptr) impl_->journal_->schedule(now, plan, counts, impl_->budget_);
+}
+
 void Scheduler::fill_masks(const StepPlan& plan) { impl_->fill_masks(plan); }
+
 void Scheduler::commit(const StepPlan& plan, const StepResult& result, TimeNs now, std::vector<Event>& events) {
+  const size_t before = events.size();
+  if (impl_->journal_ != nullptr) impl_->record_commit(plan, result, now);
   impl_->commit(plan, result, now, events);
+  if (impl_->journal_ != nullptr) impl_->journal_->ended_step(std::span(events).subspan(before));
 }
+
 void Scheduler::fail(const StepPlan& plan, const Status& error, TimeNs now, std::vector<Event>& events) {
+  const size_t before = events.size();
+  if (impl_->journal_ != nullptr) impl_->journal_->fail(error.code(), now);
   impl_->fail(plan, error, now, events);
+  if (impl_->journal_ != nullptr) impl_->journal_->ended_step(std::span(events).subspan(before));
 }
-void Scheduler::learn(const StepShape& shape, TimeNs duration_ns) { impl_->costs_.learn(shape, duration_ns); }
+
+void Scheduler::learn(const StepShape& shape, TimeNs duration_ns) {
+  if (impl_->journal_ != nullptr) impl_->journal_->learn(shape, duration_ns);
+  impl_->costs_.learn(shape, duration_ns);
+}
+
+void Scheduler::drain_events(std::vector<Event>& events) {
+  if (impl_->journal_ != nullptr) impl_->journal_->drain_events();
+  impl_->drain_events(events);
+}
+
+// ---- What only looks
+
 const CostModel& Scheduler::cost_model() const { return impl_->costs_; }
-void Scheduler::drain_events(std::vector<Event>& events) { impl_->drain_events(events); }
+std::vector<std::optional<RequestExplanation>> Scheduler::explain(std::span<const RequestId> requests) const {
+  return impl_->explain(requests);
+}
+std::optional<RequestExplanation> Scheduler::explain(RequestId request) const {
+  return std::move(impl_->explain({&request, 1}).front());
+}
+
 bool Scheduler::idle() const { return impl_->requests_.empty(); }
 
 SchedulerGauges Scheduler::gauges() const {

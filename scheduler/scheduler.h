@@ -41,6 +41,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,7 @@
 #include "backend/step.h"
 #include "scheduler/cost_model.h"
 #include "scheduler/event.h"
+#include "scheduler/explain.h"
 #include "scheduler/request.h"
 #include "scheduler/step_budget.h"
 #include "scheduler/step_shape.h"
@@ -114,6 +116,8 @@ struct StepCounts {
   uint32_t prefix_queries = 0;  // prompt tokens looked up in the prefix cache, counted once per request
 };
 
+class JournalOutput;
+
 class Scheduler {
  public:
   // `info` gives the block pool's size and what a step can carry; limits beyond it are cut to it. Requires limits > 0.
@@ -121,6 +125,10 @@ class Scheduler {
   ~Scheduler();
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
+
+  // From now on every call goes to `output` too, which must outlive the scheduler: see journal.h. Before any other
+  // call.
+  void record_to(JournalOutput& output);
 
   // The limits in force, after cutting.
   const SchedulerLimits& limits() const;
@@ -166,6 +174,11 @@ class Scheduler {
   const CostModel& cost_model() const;
   // Events of cancels and the like since the last commit.
   void drain_events(std::vector<Event>& events);
+
+  // Where each of these requests is, and why it waits; nothing for one that is unknown or has ended. Costs a walk
+  // through the queue, as far as the last of them. Never between schedule() and commit().
+  std::vector<std::optional<RequestExplanation>> explain(std::span<const RequestId> requests) const;
+  std::optional<RequestExplanation> explain(RequestId request) const;
 
   bool idle() const;  // no request waiting or running
   SchedulerGauges gauges() const;

@@ -8,6 +8,8 @@
 //     commit.cpp      commit, fail                                 a step has run
 //     lifecycle.cpp   how sequences and requests start and end, with their gauges
 //     accounting.cpp  which tokens count as what
+//     explain.cpp     explain
+//     recording.cpp   what the journal gets of a step
 //     invariants.cpp  check_invariants
 //
 // Everything a step decides is in `step_`; everything else changes only through lifecycle.cpp and the pool.
@@ -22,6 +24,8 @@
 #include <vector>
 
 #include "scheduler/block_pool.h"
+#include "scheduler/explain.h"
+#include "scheduler/journal.h"
 #include "scheduler/prefix_cache.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/sequence.h"
@@ -122,6 +126,16 @@ struct Scheduler::Impl {
   void count_row(const Sequence& sequence, const Row& row);
   void add_to_shape(const Sequence& sequence, uint32_t targets, StepShape& shape) const;
 
+  // --- explain.cpp
+  std::vector<std::optional<RequestExplanation>> explain(std::span<const RequestId> requests) const;
+  SequenceExplanation explain_sequence(const Sequence& sequence) const;
+  void explain_wait(const Sequence& sequence, SequenceExplanation& one) const;
+  void explain_pause(const Sequence& sequence, SequenceExplanation& one) const;
+
+  // --- recording.cpp
+  void record_commit(const StepPlan& plan, const StepResult& result, TimeNs now);
+  RecordedResult recorded_result(const Sequence& sequence, const Row& row, const RowResult& result) const;
+
   // --- invariants.cpp
   std::string check_invariants() const;
 
@@ -144,6 +158,7 @@ struct Scheduler::Impl {
 
   const SchedulerLimits limits_in_force_;
   const SchedulerLimits limits_;  // the same, with a number for max_chunk_tokens
+  const BackendInfo info_;
   const uint32_t vocab_size_;
   const uint32_t block_size_;
   const uint32_t embedding_size_;  // 0: the backend cannot pool
@@ -165,6 +180,7 @@ struct Scheduler::Impl {
   std::vector<Sequence*> running_;  // in order (precedes)
   uint64_t blocks_promised_ = 0;    // promised_to(), summed over running_
   SchedulerGauges gauges_;
+  std::unique_ptr<JournalWriter> journal_;  // null: nobody records
   uint64_t arrivals_ = 0;
   SequenceId sequences_made_ = 0;
 
@@ -175,6 +191,7 @@ struct Scheduler::Impl {
   };
   struct StepState {
     uint64_t number = 0;
+    uint64_t decided = 0;  // counts every schedule(), also where nothing came of it
     bool in_flight = false;
     bool preempted = false;
     bool masks_due = false;  // rows have masks that are not filled yet

@@ -62,6 +62,10 @@ struct Sequence {
 
   Drafter drafter;
 
+  // Why it waits, for explain.h. Steps are counted by StepState::decided.
+  uint64_t queued_after = 0;  // so many had been decided when it entered the queue
+  uint64_t row_step = 0;      // number of the last step that it had a row in
+
   TimeNs last_token = -1;
 
   // All tokens there are, also before it is first admitted.

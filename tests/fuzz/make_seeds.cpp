@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "scheduler/journal.h"
 #include "tests/text/tokenizer/tokenizer_specs.h"
 #include "tests/tools/gguf_writer.h"
 #include "tests/tools/tiny_llama.h"
@@ -49,9 +50,60 @@ std::vector<std::string> gguf_seeds() {
   return {values.bytes(), bytes.bytes(), pieces.bytes(), model.bytes()};
 }
 
+// The records of a small scheduler's life, each as it is appended.
+class SeedJournal final : public JournalOutput {
+ public:
+  void append(std::string_view records) override { bytes += records; }
+  std::string bytes;
+};
+
+std::string journal_seed(uint32_t n, bool fails) {
+  BackendInfo info;
+  info.vocab_size = 50;
+  info.context_max = 64;
+  info.block_size = 4;
+  info.block_count = 16;
+  info.step_tokens_max = 16;
+  info.step_rows_max = 8;
+  SeedJournal journal;
+  Scheduler scheduler({}, info);
+  scheduler.record_to(journal);
+  StepPlan plan;
+  StepCounts counts;
+  std::vector<Event> events;
+  for (RequestId id = 1; id <= 3; ++id) {
+    Request request;
+    request.id = id;
+    request.prompt.assign(10 * id, 7);
+    request.n = n;
+    request.max_tokens = 4;
+    request.stop_tokens = {3, 9};
+    request.bad_words = {{1, 2}};
+    static_cast<void>(scheduler.submit(std::move(request), static_cast<TimeNs>(id)));
+  }
+  for (TimeNs now = 10; !scheduler.idle() && now < 60; ++now) {
+    if (now == 15) scheduler.cancel(2, now);
+    if (now == 16) scheduler.finish_sequence(1, 0, now);
+    scheduler.schedule(now, plan, counts);
+    scheduler.fill_masks(plan);
+    StepResult result;
+    result.rows.resize(plan.rows.size());
+    for (RowResult& row : result.rows) row.token = 5;
+    if (fails && now == 14) {
+      scheduler.fail(plan, internal_error("lost"), now, events);
+    } else {
+      scheduler.commit(plan, result, now, events);
+    }
+  }
+  scheduler.fail_all(internal_error("the end"), 70);
+  scheduler.drain_events(events);
+  return journal.bytes + journal_end_record("full");
+}
+
 Seeds all_seeds() {
   using std::string_literals::operator""s;
   Seeds seeds;
+  seeds["journal"] = {journal_seed(1, false), journal_seed(3, true)};
   seeds["http_request"] = {
       "\x0fGET /v1/models?x=%20 HTTP/1.1\r\nHost: a:1\r\nConnection: keep-alive\r\n\r\n",
       "\x01POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n{  }",

@@ -5,6 +5,7 @@
 
 #include "tests/scheduler/even_constraint.h"
 #include "tests/scheduler/harness.h"
+#include "tests/scheduler/journal_tools.h"
 #include "tests/scheduler/scheduler_test_peer.h"
 
 namespace twostroke::test {
@@ -100,6 +101,7 @@ class Scenario {
  public:
   Scenario(uint64_t seed, ScenarioStats& stats)
       : random_(seed), stats_(stats), harness_(draw_limits(random_), machine()) {
+    harness_.scheduler.record_to(journal_);
     const BackendInfo& info = harness_.backend->info();
     temper_ =
         draw_temper(random_, static_cast<uint32_t>(std::min(info.context_max, info.block_count * info.block_size)));
@@ -119,7 +121,7 @@ class Scenario {
     }
     harness_.check_ends();
     count_ends();
-    return harness_.problem;
+    return harness_.problem.empty() ? replay_problem(journal_.file()) : harness_.problem;
   }
 
  private:
@@ -243,6 +245,7 @@ class Scenario {
   Random random_;
   ScenarioStats& stats_;
   Temper temper_;
+  MemoryJournal journal_;
   Harness harness_;
 };
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "kernels/check.h"
+#include "scheduler/journal.h"
 #include "scheduler/scheduler.h"
 
 static uint64_t allocations = 0;
@@ -31,9 +32,23 @@ namespace {
 constexpr uint32_t kPrompt = 200;
 constexpr uint32_t kSteps = 2000;
 
+// Gathers records as JournalFile does; what its thread takes is dropped.
+class DroppedJournal final : public JournalOutput {
+ public:
+  void append(std::string_view records) override {
+    gathered_.append(records);
+    bytes += records.size();
+    if (gathered_.size() >= size_t{1} << 20) gathered_.clear();
+  }
+  uint64_t bytes = 0;
+
+ private:
+  std::string gathered_;
+};
+
 class Bench {
  public:
-  Bench(uint32_t running, uint32_t block_count, uint32_t max_running) {
+  Bench(uint32_t running, uint32_t block_count, uint32_t max_running, JournalOutput* journal = nullptr) {
     BackendInfo info;
     info.vocab_size = 50'000;
     info.context_max = 8192;
@@ -43,10 +58,12 @@ class Bench {
     info.step_rows_max = 1024;
     SchedulerLimits limits;
     limits.max_step_tokens = 4096;
+    limits.max_chunk_tokens = 512;
     limits.max_running = max_running;
     limits.max_waiting_requests = 100'000;
     limits.max_waiting_tokens = 1'000'000'000;
     scheduler_ = std::make_unique<Scheduler>(limits, info);
+    if (journal != nullptr) scheduler_->record_to(*journal);
     submit(running, kPrompt);
     while (scheduler_->gauges().sequences_running < running || counts_.shape.prefill_rows > 0) step();
   }
@@ -102,6 +119,23 @@ void decode(benchmark::State& state) {
   measure(state, bench, rows);
 }
 BENCHMARK(decode)->ArgName("rows")->Arg(1)->Arg(16)->Arg(256)->Iterations(kSteps)->Unit(benchmark::kMicrosecond);
+
+void decode_with_a_journal(benchmark::State& state) {
+  const auto rows = static_cast<uint32_t>(state.range(0));
+  DroppedJournal journal;
+  Bench bench(rows, rows * (kPrompt + kSteps + 100) / 16, rows, &journal);
+  const uint64_t before = journal.bytes;
+  measure(state, bench, rows);
+  state.counters["bytes"] =
+      benchmark::Counter(static_cast<double>(journal.bytes - before), benchmark::Counter::kAvgIterations);
+}
+BENCHMARK(decode_with_a_journal)
+    ->ArgName("rows")
+    ->Arg(1)
+    ->Arg(16)
+    ->Arg(256)
+    ->Iterations(kSteps)
+    ->Unit(benchmark::kMicrosecond);
 
 // Everything that may run does.
 void decode_with_waiting_behind_the_running_limit(benchmark::State& state) {
