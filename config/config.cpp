@@ -101,6 +101,13 @@ void declare(CLI::App& app, ServeConfig& c) {
   serving->add_option("--drain-timeout-ms", c.drain_timeout_ms, "Then streams may finish for so long")
       ->check(Range(0u, 86'400'000u));
 
+  auto* journal = group("Journal");
+  journal->add_option("--journal", c.journal,
+                      "File for every decision of the scheduler, for 'twostroke replay'. Holds prompts and answers as "
+                      "token ids; its mode is 0600. One that is there is kept as FILE.1");
+  journal->add_option("--journal-max-mb", c.journal_max_mb, "Size in MiB at which the journal ends; serving goes on")
+      ->check(Range(uint64_t{1}, uint64_t{1} << 24));
+
   auto* logging = group("Logging");
   logging->add_option("--log-level", c.log_level, "How much to log")
       ->check(IsMember({"debug", "info", "warn", "error"}));

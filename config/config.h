@@ -76,6 +76,10 @@ struct ServeConfig {
   uint32_t drain_notice_ms = 5'000;        // after SIGTERM: not ready, but still accepting, so that routers notice
   uint32_t drain_timeout_ms = 30'000;      // then: streams may finish for so long
 
+  // Seeing why.
+  std::string journal;             // file for the step journal (twostroke replay); "": none
+  uint64_t journal_max_mb = 1024;  // its size in MiB, where it ends
+
   std::string log_level = "info";   // debug, info, warn, error
   std::string log_format = "text";  // text, json
 };

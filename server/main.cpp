@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "config/config.h"
+#include "server/replay_command.h"
 #include "server/serve.h"
 #include "server/text_commands.h"
 #include "server/version.h"
@@ -17,6 +18,7 @@ constexpr const char* kUsage =
     "\n"
     "Commands:\n"
     "  serve      Serve a model:          twostroke serve --model model.gguf --port 8000\n"
+    "  replay     Repeat its decisions:   twostroke replay journal\n"
     "  tokenize   Print token ids:        twostroke tokenize --model model.gguf < text\n"
     "  render     Render a chat template: twostroke render --template t.jinja --context c.json\n"
     "  grammar    Check a text:           twostroke grammar --schema schema.json < text\n"
@@ -30,6 +32,7 @@ int run(int argc, char** argv) {
     const twostroke::ServeCommand parsed = twostroke::parse_serve_command(arguments, std::cout, std::cerr);
     return parsed.run ? twostroke::serve(parsed.config) : parsed.exit_code;
   }
+  if (command == "replay") return twostroke::replay_command(arguments, std::cout, std::cerr);
   if (command == "tokenize") return twostroke::tokenize_command(arguments, std::cin, std::cout, std::cerr);
   if (command == "render") return twostroke::render_command(arguments, std::cout, std::cerr);
   if (command == "grammar") return twostroke::grammar_command(arguments, std::cin, std::cout, std::cerr);
@@ -45,7 +48,7 @@ int run(int argc, char** argv) {
     std::cerr << kUsage;
   } else {
     std::cerr << "twostroke: there is no command '" << command
-              << "'. Commands: serve, tokenize, render, grammar; see twostroke --help.\n";
+              << "'. Commands: serve, replay, tokenize, render, grammar; see twostroke --help.\n";
   }
   return 2;
 }

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "scheduler/journal_file.h"
 #include "server/api_keys.h"
 #include "server/backends.h"
 #include "server/drain.h"
@@ -53,6 +54,20 @@ http::HttpLimits http_limits(const ServeConfig& c) {
 
 std::string model_name(const ServeConfig& c) {
   return c.served_model_name.empty() ? std::filesystem::path(c.model).stem().string() : c.served_model_name;
+}
+
+Result<std::unique_ptr<JournalFile>> open_journal(const ServeConfig& c) {
+  JournalFileOptions options{.path = c.journal,
+                             .program = kVersion,
+                             .unix_seconds = openai::unix_seconds(),
+                             .bytes_max = c.journal_max_mb << 20};
+  auto created = JournalFile::create(std::move(options), [path = c.journal](const std::string& reason) {
+    spdlog::warn("the journal {} ends here, serving goes on: {}", log_text(path), reason);
+  });
+  if (created.ok()) {
+    spdlog::info("every step goes to the journal {}: prompts and answers are in it as token ids", log_text(c.journal));
+  }
+  return created;
 }
 
 int fail(const Status& status) {
@@ -154,8 +169,18 @@ int serve(const ServeConfig& config) {
     return fail(backend.status());
   }
   const BackendInfo& info = (*backend)->info();
-  Engine engine(scheduler_limits(config), EngineLimits{}, **backend,
-                [&hub](StepOutput&& output) { hub.deliver(std::move(output)); });
+  std::unique_ptr<JournalFile> journal;
+  if (!config.journal.empty()) {
+    Result<std::unique_ptr<JournalFile>> created = open_journal(config);
+    if (!created.ok()) {
+      io_threads.stop();
+      return fail(created.status());
+    }
+    journal = std::move(*created);
+  }
+  Engine engine(
+      scheduler_limits(config), EngineLimits{}, **backend,
+      [&hub](StepOutput&& output) { hub.deliver(std::move(output)); }, steady_clock(), journal.get());
   const grammar::TokenTrie token_trie(*text->tokenizer);
   openai::Service service{
       .tokenizer = *text->tokenizer,

@@ -18,6 +18,8 @@ namespace twostroke::openai {
 class AnswerFormat {
  public:
   virtual ~AnswerFormat() = default;
+  // Of the answer, as the client sees it.
+  virtual const std::string& id() const = 0;
   // Before anything else: what the answer shows of its prompts is copied here.
   virtual void prepared(const PreparedPrompts& /*prompts*/) {}
   // Streaming: each appends complete SSE frames ("data: ...\n\n") to `out`.

@@ -20,6 +20,7 @@ class AnthropicFormat final : public AnswerFormat {
  public:
   AnthropicFormat(const std::string& model, bool shows_thinking, std::string request_id);
 
+  const std::string& id() const override { return id_; }
   void begin(const Usage& usage, std::string& out) override;
   void piece(const Piece& piece, std::string& out) override;
   void usage(const Usage& usage, std::string& out) override;

@@ -19,6 +19,7 @@ class ChatFormat final : public AnswerFormat {
   ChatFormat(const Tokenizer& tokenizer, const std::string& model, const GenerationOptions& options,
              std::string echo = "");
 
+  const std::string& id() const override { return id_; }
   void prepared(const PreparedPrompts& prompts) override;
   void begin(const Usage& usage, std::string& out) override;
   void piece(const Piece& piece, std::string& out) override;

@@ -16,6 +16,7 @@ class CompletionFormat final : public AnswerFormat {
   CompletionFormat(const Tokenizer& tokenizer, const std::string& model, const GenerationOptions& options,
                    size_t choices, bool echo = false);
 
+  const std::string& id() const override { return id_; }
   void prepared(const PreparedPrompts& prompts) override;
   void begin(const Usage& usage, std::string& out) override;
   void piece(const Piece& piece, std::string& out) override;

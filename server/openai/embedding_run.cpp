@@ -5,10 +5,12 @@ namespace twostroke::openai {
 namespace asio = boost::asio;
 
 // A request that pools has one event, its end, which a queue always takes: it cannot overflow.
-EmbeddingRun::EmbeddingRun(Service& service, asio::any_io_executor executor, Pooling pooling, uint64_t cache_salt)
+EmbeddingRun::EmbeddingRun(Service& service, asio::any_io_executor executor, Pooling pooling, uint64_t cache_salt,
+                           CallName name)
     : service_(service),
       pooling_(pooling),
       cache_salt_(cache_salt),
+      name_(std::make_shared<const CallName>(std::move(name))),
       queue_(std::make_shared<EventQueue>(std::move(executor), service.limits.pending_events_max, [] {})) {}
 
 EmbeddingRun::~EmbeddingRun() { cancel_all(); }
@@ -34,11 +36,13 @@ Status EmbeddingRun::submit(const std::vector<TokenId>& input, size_t index) {
   request.cache_salt = cache_salt_;
   const RequestId id = request.id;
   service_.hub.attach(id, queue_);
+  service_.hub.index().add(id, name_);
   Status status = service_.engine.submit(std::move(request));
   if (status.ok()) {
     in_flight_.emplace(id, index);
   } else {
     service_.hub.detach(id);
+    service_.hub.index().refused(id);
   }
   return status;
 }

@@ -27,6 +27,10 @@ std::optional<ApiError> check_model(const Service& service, const std::string& m
                   .code = "model_not_found"};
 }
 
+CallName call_name(const Exchange& exchange, const std::string& id) {
+  return {.id = id, .request_id = exchange.request().id, .endpoint = exchange.request().path};
+}
+
 asio::awaitable<void> generate(Exchange& exchange, Service& service, const GenerationOptions& options,
                                std::function<Prompts()> prepare, uint32_t max_tokens_default, AnswerFormat& format) {
   Prompts prompts = co_await on_text_thread(service, std::move(prepare));
@@ -38,7 +42,8 @@ asio::awaitable<void> generate(Exchange& exchange, Service& service, const Gener
   if (exchange.disconnected()) co_return;
   format.prepared(std::get<PreparedPrompts>(prompts));
   Generation generation(service, exchange.executor(), options, tenant_salt(exchange));
-  if (const auto error = generation.start(std::get<PreparedPrompts>(std::move(prompts)), max_tokens_default)) {
+  if (const auto error = generation.start(std::get<PreparedPrompts>(std::move(prompts)), max_tokens_default,
+                                          call_name(exchange, format.id()))) {
     HttpResponse response = format.error_response(*error);
     co_await refuse(exchange, service, std::move(response));
     co_return;

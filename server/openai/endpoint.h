@@ -21,6 +21,8 @@ namespace twostroke::openai {
 // A larger body is parsed on a text thread, where it delays nobody's stream.
 constexpr size_t kBodyBytesOnIoThreadMax = 64 * 1024;
 
+constexpr size_t kDebugCallsMax = 1000;  // in one answer of /debug/requests
+
 template <typename Request>
 using Parsed = std::variant<Request, ApiError>;
 
@@ -81,6 +83,9 @@ boost::asio::awaitable<void> answer_from_text(http::Exchange& exchange, Service&
   co_await exchange.respond(std::move(response));
 }
 
+// How people may ask about this call later.
+CallName call_name(const http::Exchange& exchange, const std::string& id);
+
 // From checked request to answer, the same for every protocol.
 boost::asio::awaitable<void> generate(http::Exchange& exchange, Service& service, const GenerationOptions& options,
                                       std::function<Prompts()> prepare, uint32_t max_tokens_default,
@@ -102,6 +107,9 @@ boost::asio::awaitable<void> embeddings(http::Exchange& exchange, Service& servi
 boost::asio::awaitable<void> tokenize(http::Exchange& exchange, Service& service);
 boost::asio::awaitable<void> detokenize(http::Exchange& exchange, Service& service);
 boost::asio::awaitable<void> openapi(http::Exchange& exchange, Service& service);
+boost::asio::awaitable<void> debug_requests(http::Exchange& exchange, Service& service);
+boost::asio::awaitable<void> debug_request(http::Exchange& exchange, Service& service);
+boost::asio::awaitable<void> debug_steps(http::Exchange& exchange, Service& service);
 boost::asio::awaitable<void> list_models(http::Exchange& exchange, Service& service);
 boost::asio::awaitable<void> get_model(http::Exchange& exchange, Service& service);
 

@@ -97,6 +97,8 @@ void RequestHub::deliver(StepOutput&& output) {
 
 void RequestHub::dispatch(StepOutput& output) {
   observe_(output);
+  steps_.add(output);
+  index_.observe(output.events);
   for (Event& event : output.events) {
     std::shared_ptr<EventQueue> queue;
     {

@@ -22,6 +22,8 @@
 #include <vector>
 
 #include "scheduler/engine.h"
+#include "scheduler/step_history.h"
+#include "server/openai/request_index.h"
 
 namespace twostroke::openai {
 
@@ -68,6 +70,10 @@ class RequestHub {
   void detach(RequestId request);
   size_t attached() const;
 
+  // Whose the requests are, for people who ask, and the last steps. They follow what is delivered.
+  RequestIndex& index() { return index_; }
+  const StepHistory& steps() const { return steps_; }
+
   // The engine's sink: one post, in the order of the calls.
   void deliver(StepOutput&& output);
 
@@ -77,6 +83,8 @@ class RequestHub {
   boost::asio::strand<boost::asio::io_context::executor_type> strand_;
   std::function<void(const StepOutput&)> observe_;
   std::atomic<RequestId> next_id_{1};
+  RequestIndex index_;
+  StepHistory steps_;
   mutable std::mutex mutex_;
   std::unordered_map<RequestId, std::shared_ptr<EventQueue>> queues_;  // guarded by mutex_
 };

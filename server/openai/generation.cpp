@@ -110,7 +110,7 @@ Request Generation::make_request(std::vector<TokenId> prompt, uint32_t index, co
   return request;
 }
 
-std::optional<ApiError> Generation::start(PreparedPrompts prepared, uint32_t max_tokens_default) {
+std::optional<ApiError> Generation::start(PreparedPrompts prepared, uint32_t max_tokens_default, CallName name) {
   auto& prompts = prepared.tokens;
   for (const auto& prompt : prompts) {
     if (auto error = context_overflow(prompt.size(), service_.engine.backend_info().context_max)) return error;
@@ -121,6 +121,7 @@ std::optional<ApiError> Generation::start(PreparedPrompts prepared, uint32_t max
     return ApiError{.message = "This model has no token that ends an answer: name one in 'stop_token_ids'."};
   }
   for (size_t i = 0; i < prompts.size(); ++i) ids_->push_back(service_.hub.next_id());
+  const auto shared_name = std::make_shared<const CallName>(std::move(name));
   for (size_t i = 0; i < prompts.size(); ++i) {
     for (uint32_t sequence = 0; sequence < options_.n; ++sequence) {
       choices_.push_back(make_choice(prompts[i], prepared.reply));
@@ -129,9 +130,11 @@ std::optional<ApiError> Generation::start(PreparedPrompts prepared, uint32_t max
     usage_.prompt_tokens += request.prompt.size();
 
     service_.hub.attach(request.id, queue_);
+    service_.hub.index().add(request.id, shared_name);
     parts_.push_back({request.id});
     if (const Status status = service_.engine.submit(std::move(request)); !status.ok()) {
       service_.hub.detach(parts_.back().id);
+      service_.hub.index().refused(parts_.back().id);
       parts_.back().ended = true;
       cancel_all();
       return to_api_error(status);

@@ -68,9 +68,9 @@ class Generation {
   Generation(const Generation&) = delete;
   Generation& operator=(const Generation&) = delete;
 
-  // Submits one request per prompt. `max_tokens_default` holds where the options name none. After an error nothing
-  // runs.
-  std::optional<ApiError> start(PreparedPrompts prepared, uint32_t max_tokens_default);
+  // Submits one request per prompt. `max_tokens_default` holds where the options name none. `name`: how people will ask
+  // about it (RequestIndex). After an error nothing runs.
+  std::optional<ApiError> start(PreparedPrompts prepared, uint32_t max_tokens_default, CallName name = {});
 
   // What has happened since the last call; waits at most `timeout` for something (zero: for ever; then a Batch without
   // pieces that has not ended means silence).

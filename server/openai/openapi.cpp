@@ -5,6 +5,7 @@
 #include "kernels/check.h"
 #include "server/openai/completion_request.h"
 #include "server/openai/embedding_request.h"
+#include "server/openai/endpoint.h"
 #include "server/openai/responses_request.h"
 #include "server/openai/tokenize_request.h"
 
@@ -40,6 +41,8 @@ Bounds bounds_of(const OpenApiFacts& facts) {
       {"$cache_salt_bytes_max", kCacheSaltBytesMax},
       {"$tools_max", kToolsMax},
       {"$tool_name_bytes_max", kToolNameBytesMax},
+      {"$debug_calls_max", kDebugCallsMax},
+      {"$debug_steps_max", kStepHistoryMax},
       {"$metadata_pairs_max", kMetadataPairsMax},
       {"$metadata_key_bytes_max", kMetadataKeyBytesMax},
       {"$metadata_value_bytes_max", kMetadataValueBytesMax},
@@ -165,8 +168,9 @@ Json openapi_document(const OpenApiFacts& facts) {
   Json& paths = document["paths"];
   Json& schemas = document["components"]["schemas"];
   const Bounds bounds = bounds_of(facts);
-  for (const char* text : {openapi_completions_part(), openapi_responses_part(), openapi_messages_part(),
-                           openapi_text_part(), openapi_embeddings_part(), openapi_service_part()}) {
+  for (const char* text :
+       {openapi_completions_part(), openapi_responses_part(), openapi_messages_part(), openapi_text_part(),
+        openapi_embeddings_part(), openapi_service_part(), openapi_debug_part()}) {
     Json part = Json::parse(text);
     fill_bounds(part, bounds);
     for (const auto& [path, operations] : part["paths"].items()) paths[path] = operations;

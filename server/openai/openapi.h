@@ -31,5 +31,6 @@ const char* openapi_messages_part();
 const char* openapi_text_part();
 const char* openapi_embeddings_part();
 const char* openapi_service_part();
+const char* openapi_debug_part();
 
 }  // namespace twostroke::openai

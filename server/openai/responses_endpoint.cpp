@@ -2,11 +2,11 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/post.hpp>
-#include <charconv>
 #include <memory>
 
 #include "server/openai/cache_salt.h"
 #include "server/openai/endpoint.h"
+#include "server/openai/query.h"
 #include "server/openai/response_store.h"
 #include "server/openai/responses_format.h"
 #include "server/openai/responses_request.h"
@@ -138,7 +138,8 @@ asio::awaitable<void> respond_in_background(Exchange& exchange, Service& service
   }
   const auto run = std::make_shared<BackgroundRun>(service, exchange.executor(), call);
   call->record.id = run->format.id();
-  if (const auto error = run->generation.start(std::get<PreparedPrompts>(std::move(prompts)), max_tokens_default)) {
+  if (const auto error = run->generation.start(std::get<PreparedPrompts>(std::move(prompts)), max_tokens_default,
+                                               call_name(exchange, run->format.id()))) {
     co_await refuse(exchange, service, *error);
     co_return;
   }
@@ -160,18 +161,6 @@ asio::awaitable<void> respond_in_background(Exchange& exchange, Service& service
   auto task = run_in_background(run);
   asio::co_spawn(run->executor, std::move(task), asio::detached);
   co_await respond_json(exchange, std::move(body));
-}
-
-// A parameter of a query, not decoded: ids and the words that are asked for need no escapes.
-std::string_view query_parameter(std::string_view query, std::string_view name) {
-  while (!query.empty()) {
-    const std::string_view pair = query.substr(0, query.find('&'));
-    query.remove_prefix(std::min(query.size(), pair.size() + 1));
-    if (pair.size() > name.size() && pair.starts_with(name) && pair[name.size()] == '=') {
-      return pair.substr(name.size() + 1);
-    }
-  }
-  return {};
 }
 
 // The response that the path names, for the client's tenant.
@@ -279,18 +268,14 @@ asio::awaitable<void> list_response_input(Exchange& exchange, Service& service) 
     co_return;
   }
   const std::string_view query = exchange.request().query;
-  const std::string_view limit_text = query_parameter(query, "limit");
-  size_t limit = 20;
-  const char* const limit_end = limit_text.data() + limit_text.size();
-  const auto [end, error] = std::from_chars(limit_text.data(), limit_end, limit);
-  if (!limit_text.empty() && (error != std::errc() || end != limit_end || limit < 1 || limit > kInputItemsPageMax)) {
-    HttpResponse response = error_response(
-        bad_field("limit", "'limit' must be an integer between 1 and " + std::to_string(kInputItemsPageMax) + "."));
+  const auto limit = query_count(query, "limit", 20, kInputItemsPageMax);
+  if (const auto* error = std::get_if<ApiError>(&limit)) {
+    HttpResponse response = error_response(*error);
     co_await exchange.respond(std::move(response));
     co_return;
   }
-  std::string body = input_items_page(Json::parse(found->input_items), query_parameter(query, "order") == "asc", limit,
-                                      query_parameter(query, "after"));
+  std::string body = input_items_page(Json::parse(found->input_items), query_parameter(query, "order") == "asc",
+                                      std::get<size_t>(limit), query_parameter(query, "after"));
   co_await respond_json(exchange, std::move(body));
 }
 

@@ -25,7 +25,7 @@ class ResponsesFormat final : public AnswerFormat {
   // `on_end` (maybe null) runs before the last event or the whole answer leaves; not after a fault.
   ResponsesFormat(const Tokenizer& tokenizer, const std::string& model, const ResponsesRequest& request, OnEnd on_end);
 
-  const std::string& id() const { return id_; }
+  const std::string& id() const override { return id_; }
   // The response object without output: "in_progress", "cancelled", ...
   std::string unfinished(std::string_view status) const;
   // The response object of an answer that a fault ended, with what there was of it.

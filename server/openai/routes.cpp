@@ -33,6 +33,9 @@ void add_routes(http::Router& router, const ServiceSlot& slot) {
   add("POST", "/tokenize", tokenize);
   add("POST", "/detokenize", detokenize);
   add("GET", "/openapi.json", openapi);
+  add("GET", "/debug/requests", debug_requests);
+  add("GET", "/debug/requests/{id}", debug_request);
+  add("GET", "/debug/steps", debug_steps);
   add("GET", "/v1/models", list_models);
   add("GET", "/v1/models/{model...}", get_model);
 }

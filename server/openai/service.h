@@ -23,9 +23,10 @@
 namespace twostroke::openai {
 
 struct ServiceLimits {
-  size_t preparing_max = 1024;                   // requests being rendered and tokenized at once
-  size_t pending_events_max = 65536;             // tokens that a slow client may leave unread
-  std::chrono::milliseconds keep_alive{10'000};  // a comment on streams that are silent for so long; 0: never
+  size_t preparing_max = 1024;                       // requests being rendered and tokenized at once
+  size_t pending_events_max = 65536;                 // tokens that a slow client may leave unread
+  std::chrono::milliseconds keep_alive{10'000};      // a comment on streams that are silent for so long; 0: never
+  std::chrono::milliseconds explain_timeout{2'000};  // what /debug/requests waits for the step under way
 };
 
 struct Service {

@@ -193,6 +193,16 @@ TEST(Config, RefusesKeysAndOriginsThatCannotWork) {
   expect_refused({"--max-running=3"});
 }
 
+TEST(Config, AJournalIsWrittenWhereItsFileIsNamed) {
+  EXPECT_EQ(config_of({}).journal, "");
+  EXPECT_EQ(config_of({"--journal=/a/b"}).journal, "/a/b");
+  EXPECT_EQ(config_of({}).journal_max_mb, 1024u);
+  EXPECT_EQ(config_of({"--journal-max-mb=7"}).journal_max_mb, 7u);
+  for (const char* argument : {"--journal-max-mb=0", "--journal-max-mb=16777217", "--journal-max-mb=x"}) {
+    expect_refused({argument});
+  }
+}
+
 TEST(Config, NeedsAModel) {
   const Parsed parsed = parse({});
   EXPECT_FALSE(parsed.command.run);
