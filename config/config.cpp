@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <cstdlib>
 #include <iostream>
 #include <memory>
@@ -52,8 +53,18 @@ void declare(CLI::App& app, ServeConfig& c) {
   auto* scheduling = group("Scheduling");
   scheduling->add_option("--max-step-tokens", c.max_step_tokens, "Tokens in one step, decodes and prefill together")
       ->check(Range(1u, 1u << 20));
-  scheduling->add_option("--max-chunk-tokens", c.max_chunk_tokens, "Tokens of one prefill chunk; 0: half of a step's")
+  scheduling
+      ->add_option("--max-chunk-tokens", c.max_chunk_tokens, "Tokens of one prefill chunk; 0: chosen for each step")
       ->check(Range(0u, 1u << 20));
+  scheduling
+      ->add_option("--itl-target-ms", c.itl_target_ms,
+                   "Aim between two tokens of a stream, which chunks keep to; 0: none")
+      ->check(Range(0.0, 1e7));
+  scheduling
+      ->add_option("--calibration-ms", c.calibration_ms, "What measuring the steps at start may take; 0: not done")
+      ->check(Range(0u, 600'000u));
+  scheduling->add_option("--calibration-cache", c.calibration_cache,
+                         "Folder that keeps it; default: ~/.cache/twostroke; 'none': nowhere");
   scheduling->add_option("--max-running", c.max_running, "Sequences running at once")->check(Range(1u, 1u << 16));
   scheduling
       ->add_option("--max-waiting-requests", c.max_waiting_requests, "Requests waiting; beyond it clients get 429")
@@ -208,6 +219,9 @@ Status validate(const ServeConfig& c) {
   if (c.backend != "cpu" && c.backend != "sim" && c.backend.find('/') == std::string::npos) {
     return invalid_argument("--backend '" + c.backend + "' is neither cpu, sim nor a path: write ./" + c.backend +
                             " for a plug-in in this folder");
+  }
+  if (!std::isfinite(c.itl_target_ms)) {
+    return invalid_argument("--itl-target-ms must be a number of milliseconds, 0 for none");
   }
   return validate_access(c);
 }

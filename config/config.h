@@ -46,8 +46,11 @@ struct ServeConfig {
 
   // Scheduling.
   uint32_t max_step_tokens = 512;
-  // Of one prefill chunk; 0: half of a step's, so that a short prompt gets in beside a long one.
+  // Of one prefill chunk; 0: what the objective leaves, or the machine's ridge makes worthwhile.
   uint32_t max_chunk_tokens = 0;
+  double itl_target_ms = 0;         // between two tokens of a stream: chunks are kept to it; 0: no objective
+  uint32_t calibration_ms = 2'500;  // what finding out the step times at start may take, about; 0: not done
+  std::string calibration_cache;    // folder for what was found; "": ~/.cache/twostroke; "none": not kept
   uint32_t max_running = 64;
   uint32_t max_waiting_requests = 1024;
   uint64_t max_waiting_tokens = 1 << 20;

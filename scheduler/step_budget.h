@@ -24,7 +24,7 @@
 
 namespace twostroke {
 
-constexpr uint32_t kPrefillFloorTokens = 16;
+constexpr uint32_t kPrefillFloorTokens = 8;
 constexpr double kErrorMargins = 1;
 constexpr double kErrorMarginMax = 0.25;
 

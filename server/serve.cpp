@@ -15,6 +15,7 @@
 #include "scheduler/journal_file.h"
 #include "server/api_keys.h"
 #include "server/backends.h"
+#include "server/calibration_cache.h"
 #include "server/drain.h"
 #include "server/http/server.h"
 #include "server/model_files.h"
@@ -34,14 +35,16 @@ using std::chrono::milliseconds;
 
 namespace {
 
-SchedulerLimits scheduler_limits(const ServeConfig& c) {
+SchedulerLimits scheduler_limits(const ServeConfig& c, const std::optional<CostCoefficients>& costs) {
   return {.max_step_tokens = c.max_step_tokens,
           .max_running = c.max_running,
-          .max_chunk_tokens = c.max_chunk_tokens == 0 ? std::max(1U, c.max_step_tokens / 2) : c.max_chunk_tokens,
+          .max_chunk_tokens = c.max_chunk_tokens,
+          .itl_target_ns = static_cast<TimeNs>(c.itl_target_ms * static_cast<double>(kMillisecondNs)),
           .max_waiting_requests = c.max_waiting_requests,
           .max_waiting_tokens = c.max_waiting_tokens,
           .max_overtakes = c.max_overtakes,
           .prefix_cache = c.prefix_cache,
+          .costs = costs,
           .max_draft_tokens = c.speculation == "ngram" ? c.max_draft_tokens : 0};
 }
 
@@ -178,8 +181,9 @@ int serve(const ServeConfig& config) {
     }
     journal = std::move(*created);
   }
+  const std::optional<CostCoefficients> costs = calibrated_costs(config, **backend);
   Engine engine(
-      scheduler_limits(config), EngineLimits{}, **backend,
+      scheduler_limits(config, costs), EngineLimits{}, **backend,
       [&hub](StepOutput&& output) { hub.deliver(std::move(output)); }, steady_clock(), journal.get());
   const grammar::TokenTrie token_trie(*text->tokenizer);
   openai::Service service{

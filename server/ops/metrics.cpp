@@ -94,6 +94,23 @@ struct Metrics::Impl {
   Histogram& step_tokens =
       histogram("twostroke_step_tokens", "Tokens of a step, prefill and decode together.", kPowersOfTwo);
 
+  // What the scheduler expects of steps.
+  Family<Gauge>& chunk_tokens = gauges(
+      "twostroke_prefill_chunk_tokens",
+      "Prefill tokens that the last step might carry, in the series of the reason that decided it; 0 in the others.");
+  Gauge* chunk_tokens_of[kChunkReasons] = {};
+  Family<Counter>& budgets =
+      counters("twostroke_step_budgets_total", "Steps, by the reason that decided how much prefill they might carry.");
+  Counter* budgets_of[kChunkReasons] = {};
+  Gauge& ridge_tokens =
+      gauge("twostroke_ridge_tokens",
+            "Tokens that the last step could carry before it costs noticeably more than its decodes.");
+  Gauge& cost_error = gauge("twostroke_cost_model_error_ratio",
+                            "Median of |predicted - measured| / measured over the last steps, each predicted before it "
+                            "was learned.");
+  Counter& predicted_seconds =
+      counter("twostroke_step_predicted_seconds_total", "Time that steps were predicted to take.");
+
   // Latency.
   Histogram& first_token_seconds =
       histogram("twostroke_time_to_first_token_seconds", "From acceptance to the first token.", kFirstTokenSeconds);
@@ -166,6 +183,11 @@ struct Metrics::Impl {
       step_seconds_of[i] = &step_seconds.Add({{"class", step_class_name(i)}}, kStepSeconds);
     }
     for (size_t i = 0; i < kOutcomes; ++i) requests_of[i] = &requests.Add({{"outcome", outcome_name(i)}});
+    for (size_t i = 0; i < kChunkReasons; ++i) {
+      const Labels reason = {{"reason", chunk_reason_name(static_cast<ChunkReason>(i))}};
+      chunk_tokens_of[i] = &chunk_tokens.Add(reason);
+      budgets_of[i] = &budgets.Add(reason);
+    }
     gauges("twostroke_build_info", "Always 1; what runs is in the labels.")
         .Add({{"version", labels.version},
               {"model", labels.model},
@@ -190,6 +212,8 @@ struct Metrics::Impl {
     context_prefill.Increment(static_cast<double>(counts.shape.prefill_context));
     context_decode.Increment(static_cast<double>(counts.shape.decode_context));
     step_seconds_of[static_cast<size_t>(output.step_class)]->Observe(to_seconds(output.duration_ns));
+    budgets_of[static_cast<size_t>(output.gauges.chunk_reason)]->Increment();
+    predicted_seconds.Increment(to_seconds(counts.predicted_ns));
     if (counts.shape.prefill_rows > 0) step_rows_prefill.Observe(counts.shape.prefill_rows);
     if (counts.shape.decode_rows > 0) step_rows_decode.Observe(counts.shape.decode_rows);
     step_tokens.Observe(counts.shape.tokens());
@@ -204,6 +228,12 @@ struct Metrics::Impl {
     sequences_waiting.Set(gauges.sequences_waiting);
     sequences_running.Set(gauges.sequences_running);
     waiting_prompt_tokens.Set(static_cast<double>(gauges.waiting_prompt_tokens));
+    for (size_t i = 0; i < kChunkReasons; ++i) {
+      const bool decided = i == static_cast<size_t>(gauges.chunk_reason);
+      chunk_tokens_of[i]->Set(decided ? gauges.prefill_chunk_tokens : 0);
+    }
+    ridge_tokens.Set(gauges.ridge_tokens);
+    cost_error.Set(gauges.cost_error_ratio);
     kv_free.Set(gauges.blocks_free);
     kv_cached.Set(gauges.blocks_cached);
     kv_referenced.Set(gauges.blocks_referenced);

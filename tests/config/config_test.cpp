@@ -78,6 +78,21 @@ void expect_refused(std::vector<std::string> arguments) {
   EXPECT_FALSE(parsed.err.empty()) << arguments.back();
 }
 
+TEST(Config, TheObjectiveAndTheCalibrationAreSettingsLikeOthers) {
+  const ServeConfig defaults = config_of({});
+  EXPECT_EQ(defaults.itl_target_ms, 0);
+  EXPECT_EQ(defaults.max_chunk_tokens, 0U);
+  EXPECT_GT(defaults.calibration_ms, 0U);
+  const Environment environment(Variables{{"TWOSTROKE_ITL_TARGET_MS", "12.5"}, {"TWOSTROKE_CALIBRATION_MS", "0"}});
+  const ServeConfig config = config_of({"--calibration-cache=none"});
+  EXPECT_EQ(config.itl_target_ms, 12.5);
+  EXPECT_EQ(config.calibration_ms, 0U);
+  EXPECT_EQ(config.calibration_cache, "none");
+  expect_refused({"--itl-target-ms=-1"});
+  expect_refused({"--itl-target-ms=nan"});
+  expect_refused({"--calibration-ms=-1"});
+}
+
 TEST(Config, FlagWinsOverEnvironmentOverFileOverDefault) {
   const File file("max-running = 7\nthreads = 3\nblock-size = 32\n");
   const Environment environment(Variables{{"TWOSTROKE_MAX_RUNNING", "9"}, {"TWOSTROKE_THREADS", "5"}});

@@ -113,6 +113,29 @@ TEST_F(MetricsTest, EventsWithoutAStepAreNoStep) {
   EXPECT_EQ(seen["twostroke_kv_positions{state=\"unused\"}"], 3);
 }
 
+TEST_F(MetricsTest, TheChunkIsInTheSeriesOfItsReason) {
+  StepOutput output;
+  output.stepped = true;
+  output.counts.predicted_ns = 30 * kMillisecondNs;
+  output.gauges = {.prefill_chunk_tokens = 48,
+                   .chunk_reason = ChunkReason::kObjective,
+                   .ridge_tokens = 200,
+                   .cost_error_ratio = 0.04};
+  metrics_.observe(output);
+  output.gauges.chunk_reason = ChunkReason::kRidge;
+  output.gauges.prefill_chunk_tokens = 168;
+  metrics_.observe(output);
+  Exposition seen = read();
+  EXPECT_EQ(seen["twostroke_prefill_chunk_tokens{reason=\"ridge\"}"], 168);
+  EXPECT_EQ(seen["twostroke_prefill_chunk_tokens{reason=\"objective\"}"], 0);
+  EXPECT_EQ(seen["twostroke_step_budgets_total{reason=\"objective\"}"], 1);
+  EXPECT_EQ(seen["twostroke_step_budgets_total{reason=\"ridge\"}"], 1);
+  EXPECT_EQ(seen["twostroke_step_budgets_total{reason=\"floor\"}"], 0);
+  EXPECT_EQ(seen["twostroke_ridge_tokens"], 200);
+  EXPECT_DOUBLE_EQ(seen["twostroke_cost_model_error_ratio"], 0.04);
+  EXPECT_DOUBLE_EQ(seen["twostroke_step_predicted_seconds_total"], 0.06);
+}
+
 TEST_F(MetricsTest, ARequestsLatenciesAreTakenFromItsSummary) {
   Event token{.kind = Event::Kind::kToken, .gap_ns = -1};
   Event second = token;

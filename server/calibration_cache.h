@@ -1,0 +1,35 @@
+// What steps cost on this machine with this model: calibrated once (scheduler/calibration.h), then read from a small
+// file in the cache folder. Its name and its contents hold everything that the answer depends on: the model file (its
+// size and time), backend, KV type, threads, processor and version. A file that is damaged or of something else is
+// ignored, with a warning, and written anew.
+//
+// Thread-safety: one thread, at start.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "backend/backend.h"
+#include "config/config.h"
+#include "scheduler/cost_model.h"
+
+namespace twostroke {
+
+// A calibration that misses its own steps by more, in the median, says that the machine was busy: used, not kept.
+constexpr double kKeptCalibrationErrorMax = 0.15;
+
+// Where files go without a setting: $XDG_CACHE_HOME/twostroke or ~/.cache/twostroke; "none" without a home.
+std::string default_calibration_folder();
+
+// One text of all that a calibration depends on.
+std::string calibration_key(const ServeConfig& config, const BackendInfo& info);
+
+// Nothing where there is no file for the key, or one that cannot be used (with a warning in the log).
+std::optional<CostCoefficients> load_calibration(const std::string& folder, const std::string& key);
+// Makes the folder where there is none. A failure is a warning in the log: serving needs no file.
+void store_calibration(const std::string& folder, const std::string& key, const CostCoefficients& costs);
+
+// From the file, or by calibrating now; nothing where that is switched off or impossible. Logs what came of it.
+std::optional<CostCoefficients> calibrated_costs(const ServeConfig& config, Backend& backend);
+
+}  // namespace twostroke

@@ -1,0 +1,139 @@
+#include "server/calibration_cache.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "backend/sim/sim_backend.h"
+
+namespace twostroke {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A folder of its own for each test, gone afterwards.
+class CalibrationCache : public ::testing::Test {
+ protected:
+  CalibrationCache() : folder_(fs::temp_directory_path() / ("twostroke_calibration_test_" + std::to_string(getpid()))) {
+    fs::remove_all(folder_);
+    costs_.logit_ns = 1.0 / 3;
+    costs_.decode_position_ns = 12.5;
+    for (size_t i = 0; i < kCostKnotCount; ++i) costs_.token_ns[i] = 1e7 + 1234.5678 * static_cast<double>(i);
+  }
+  ~CalibrationCache() override { fs::remove_all(folder_); }
+
+  fs::path file() const { return fs::directory_iterator(folder_)->path(); }
+  std::string text() const {
+    std::ifstream stream(file());
+    return {std::istreambuf_iterator<char>(stream), {}};
+  }
+  void write(const std::string& text) const { std::ofstream(file()) << text; }
+  std::optional<CostCoefficients> load(const std::string& key = "a key") const {
+    return load_calibration(folder_.string(), key);
+  }
+
+  const fs::path folder_;
+  CostCoefficients costs_;
+};
+
+TEST_F(CalibrationCache, GivesBackWhatWasKept) {
+  EXPECT_FALSE(load());
+  store_calibration(folder_.string(), "a key", costs_);
+  ASSERT_TRUE(load());
+  EXPECT_EQ(*load(), costs_) << "to the last bit";
+  EXPECT_FALSE(load("another key"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 1) << "no part of it is left";
+}
+
+TEST_F(CalibrationCache, IgnoresAFileThatIsDamagedOrOfSomethingElse) {
+  store_calibration(folder_.string(), "a key", costs_);
+  const std::string good = text();
+  const auto with = [&](const std::string& what, const std::string& instead) {
+    std::string changed = good;
+    const size_t at = changed.find(what);
+    EXPECT_NE(at, std::string::npos) << what;
+    return changed.replace(at, what.size(), instead);
+  };
+  const std::string broken[] = {
+      "",
+      "{",
+      "[]",
+      "\xff\xfe",
+      good.substr(0, good.size() / 2),
+      with("a key", "b key"),
+      with("\"format\": 1", "\"format\": 2"),
+      with("\"logit_ns\": 0", "\"logit_ns\": -1"),
+      with("\"logit_ns\"", "\"logit\""),
+      with("\"decode_position_ns\": 12.5", "\"decode_position_ns\": null"),
+      with("8192", "8193"),
+      with("10000000.0", "1e300"),
+      std::string(100'000, ' ') + good,
+  };
+  for (const std::string& text : broken) {
+    write(text);
+    EXPECT_FALSE(load()) << text.substr(0, 80);
+  }
+  write(good);
+  EXPECT_TRUE(load());
+  store_calibration(folder_.string(), "a key", costs_);
+}
+
+TEST_F(CalibrationCache, AFolderThatCannotBeWrittenIsNoFault) {
+  std::ofstream(folder_.string()) << "a file";
+  store_calibration((folder_ / "below").string(), "a key", costs_);
+  EXPECT_FALSE(load_calibration((folder_ / "below").string(), "a key"));
+  fs::remove(folder_);
+}
+
+TEST_F(CalibrationCache, TheKeyChangesWithAllThatMatters) {
+  fs::create_directories(folder_);
+  const std::string model = (folder_ / "m.gguf").string();
+  std::ofstream(model) << "weights";
+  ServeConfig config;
+  config.model = model;
+  const BackendInfo info{.name = "cpu (avx2, 2 threads)", .block_size = 16};
+  const std::string key = calibration_key(config, info);
+  EXPECT_EQ(calibration_key(config, info), key);
+  const auto differs = [&](auto change) {
+    ServeConfig other = config;
+    change(other);
+    return calibration_key(other, info) != key;
+  };
+  EXPECT_TRUE(differs([](ServeConfig& c) { c.threads = 1; }));
+  EXPECT_TRUE(differs([](ServeConfig& c) { c.kv_dtype = "f32"; }));
+  EXPECT_TRUE(differs([](ServeConfig& c) { c.backend = "./plugin.so"; }));
+  EXPECT_FALSE(differs([](ServeConfig& c) { c.port = 1; }));
+  EXPECT_NE(calibration_key(config, {.name = "cpu (scalar, 2 threads)", .block_size = 16}), key);
+  std::ofstream(model) << "other weights";
+  EXPECT_NE(calibration_key(config, info), key);
+}
+
+TEST_F(CalibrationCache, ABackendThatFailsIsNotCalibratedAndNothingIsKept) {
+  const auto backend = std::move(*SimBackend::create({}));
+  backend->interrupt();
+  ServeConfig config;
+  config.calibration_cache = folder_.string();
+  EXPECT_FALSE(calibrated_costs(config, *backend));
+  EXPECT_FALSE(fs::exists(folder_));
+}
+
+TEST_F(CalibrationCache, ASecondStartRunsNoSteps) {
+  SimOptions options;
+  options.pace = SimPace::kReal;
+  options.machine.step_overhead_ns = 100'000;
+  const auto backend = std::move(*SimBackend::create(std::move(options)));
+  ServeConfig config;
+  config.calibration_cache = folder_.string();
+  config.calibration_ms = 100;
+  store_calibration(folder_.string(), calibration_key(config, backend->info()), costs_);
+  EXPECT_EQ(calibrated_costs(config, *backend), costs_);
+  EXPECT_EQ(backend->steps(), 0u);
+  config.calibration_ms = 0;
+  EXPECT_FALSE(calibrated_costs(config, *backend)) << "switched off";
+}
+
+}  // namespace
+}  // namespace twostroke
