@@ -53,7 +53,7 @@ class Drafter {
   static constexpr uint32_t kLengthMax = 16;
   static constexpr uint32_t kMissesMax = 3;  // in step with a match that has failed
   static constexpr size_t kClasses = 7;
-  static constexpr float kRate = 0.1F;  // of forgetting: the chances are those of the last ten guesses or so
+  static constexpr float kRate = 0.07F;  // of forgetting: the chances are those of the last fifteen guesses or so
 
   using Slots = std::array<uint32_t, kLongest + 1>;  // by the number of tokens looked up
 
@@ -67,8 +67,9 @@ class Drafter {
   uint32_t place_ = 0;   // 0: no match
   uint32_t length_ = 0;  // at most kLengthMax
   uint32_t misses_ = 0;  // in a row, in step
-  // By class of length: 0, 1, 2, 3, 4 to 7, 8 to 15, more.
-  std::array<float, kClasses> chance_ = {0.3F, 0.5F, 0.4F, 0.5F, 0.65F, 0.8F, 0.9F};
+  // By class of length: 0, 1, 2, 3, 4 to 7, 8 to 15, more. What a sequence begins with is about what editing tasks came
+  // to (tests/bench/speculation).
+  std::array<float, kClasses> chance_ = {0.15F, 0.5F, 0.45F, 0.6F, 0.75F, 0.85F, 0.95F};
 };
 
 }  // namespace twostroke

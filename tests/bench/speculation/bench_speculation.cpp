@@ -5,8 +5,8 @@
 // The tasks of tasks.cpp, as chats of a model with the ChatML template (SmolLM2), run through an Engine over the CPU
 // backend, greedily, with speculation off and on, at each batch size: so many requests at a time until all are done.
 // What counts is decode: steps without prefill in which as many sequences decode as the batch size says; tokens that
-// they made, over their time. A first run, not counted, teaches the cost model the machine. Beside it: that both ways
-// gave the same tokens.
+// they made, over their time. The cost model begins with a calibration, as in the server, and learns from a first run
+// that is not counted. Beside it: that both ways gave the same tokens.
 #include <CLI/CLI.hpp>
 #include <condition_variable>
 #include <cstdio>
@@ -18,6 +18,8 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "kernels/check.h"
+#include "kernels/clock.h"
+#include "scheduler/calibration.h"
 #include "scheduler/engine.h"
 #include "server/text/tokenizer.h"
 #include "tests/bench/speculation/tasks.h"
@@ -49,8 +51,8 @@ struct Measured {
 
 class Bench {
  public:
-  Bench(const Options& options, Backend& backend, const Tokenizer& tokenizer)
-      : options_(options), backend_(backend), tokenizer_(tokenizer) {}
+  Bench(const Options& options, Backend& backend, const Tokenizer& tokenizer, const CostCoefficients& costs)
+      : options_(options), backend_(backend), tokenizer_(tokenizer), costs_(costs) {}
 
   Measured run(uint32_t batch, bool speculation) {
     measured_ = {};
@@ -58,6 +60,7 @@ class Bench {
     unended_ = 0;
     SchedulerLimits limits;
     limits.max_running = batch;
+    limits.costs = costs_;
     limits.max_draft_tokens = speculation ? options_.max_draft_tokens : 0;
     Engine engine(limits, {}, backend_, [this](StepOutput&& output) { take(output); });
     counting_ = false;
@@ -128,6 +131,7 @@ class Bench {
   const Options& options_;
   Backend& backend_;
   const Tokenizer& tokenizer_;
+  const CostCoefficients costs_;
   std::mutex mutex_;
   std::condition_variable ended_;
   uint32_t unended_ = 0;
@@ -156,7 +160,9 @@ int run(const Options& options) {
               (*backend)->info().name.c_str(), editing_tasks().size(), options.max_tokens, options.max_draft_tokens);
   std::printf("%5s %12s %12s %6s %9s %9s %11s %9s %7s\n", "batch", "off tok/s", "on tok/s", "gain", "off ms", "on ms",
               "drafts/step", "accepted", "output");
-  Bench bench(options, **backend, **tokenizer);
+  const Result<Calibration> calibration = calibrate(**backend, steady_clock());
+  if (!calibration.ok()) return fail(calibration.status());
+  Bench bench(options, **backend, **tokenizer, calibration->costs);
   for (const uint32_t batch : options.batches) {
     const Measured off = bench.run(batch, false);
     const Measured on = bench.run(batch, true);
