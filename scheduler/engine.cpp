@@ -3,7 +3,9 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <cmath>
 #include <condition_variable>
+#include <cstdio>
 #include <limits>
 #include <mutex>
 #include <thread>
@@ -65,12 +67,16 @@ struct Engine::Impl {
         limits(scheduler.limits()) {
     limits.max_waiting_requests = given.max_waiting_requests;
     limits.max_waiting_tokens = given.max_waiting_tokens;
+    basis = scheduler.forecast_basis();
     if (journal != nullptr) scheduler.record_to(*journal);
   }
 
   // Any thread.
   Status submit(Request&& request);
-  Status refuse(size_t prompt_tokens) const;  // under the mutex
+  Status refuse(const Request& request);  // under the mutex, as the next two
+  Status refuse_deadline(const Request& request);
+  Forecast forecast_newcomer(int32_t priority, size_t prompt_tokens) const;
+  uint32_t retry_after_s(int32_t priority, size_t prompt_tokens, const Objectives& objectives) const;
   void send(Command command);
   void explain(std::vector<RequestId>&& requests, Explained&& done);
 
@@ -107,7 +113,9 @@ struct Engine::Impl {
   Waiting inbox_waiting;      // of the submits in the inbox
   Waiting taken_waiting;      // of those the step thread has taken and the next line does not count yet
   Waiting scheduler_waiting;  // as of the last publish_waiting()
-  uint64_t unended = 0;       // accepted requests whose kEnded the sink has not got
+  ForecastBasis basis;        // likewise
+  DeadlineGate gate;
+  uint64_t unended = 0;  // accepted requests whose kEnded the sink has not got
   uint32_t explains_pending = 0;
   bool draining = false;
   bool stopping = false;
@@ -119,7 +127,8 @@ struct Engine::Impl {
 // ---- Any thread
 
 // Every reason to refuse is decided here, under one lock with the counts that it depends on: what gets in stays in.
-Status Engine::Impl::refuse(size_t prompt_tokens) const {
+Status Engine::Impl::refuse(const Request& request) {
+  const size_t prompt_tokens = request.prompt.size();
   if (!health.ok()) return health;
   if (stopping || draining) return unavailable("the server is shutting down");
   if (inbox.size() >= engine_limits.max_inbox_commands) {
@@ -136,7 +145,52 @@ Status Engine::Impl::refuse(size_t prompt_tokens) const {
     return resource_exhausted("the queue is full: " + std::to_string(tokens) +
                               " prompt tokens are waiting; try again later");
   }
-  return {};
+  return refuse_deadline(request);
+}
+
+// What is in the inbox goes before it, whatever its priority: it is not sorted yet.
+Forecast Engine::Impl::forecast_newcomer(int32_t priority, size_t prompt_tokens) const {
+  ForecastRequest request = newcomer(basis, priority, static_cast<uint32_t>(prompt_tokens));
+  const uint64_t tokens = inbox_waiting.tokens + taken_waiting.tokens;
+  request.tokens_before += tokens;
+  request.waiting_tokens_before += tokens;
+  request.sequences_before += static_cast<uint32_t>(inbox_waiting.requests + taken_waiting.requests);
+  return forecast(basis, request);
+}
+
+Status Engine::Impl::refuse_deadline(const Request& request) {
+  const TimeNs objective_ns = request.objectives.ttft_ns;
+  if (objective_ns == 0 || !basis.known) return {};
+  const Forecast predicted = forecast_newcomer(request.priority, request.prompt.size());
+  const TimeNs alone_ns = predicted.first_token_ns - predicted.start_ns;
+  if (gate.admits(predicted.first_token_ns, alone_ns, objective_ns)) return {};
+  const auto seconds = [](TimeNs time) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.2f s", to_seconds(time));
+    return std::string(text);
+  };
+  if (alone_ns > objective_ns) {
+    return resource_exhausted("the first token of this prompt of " + std::to_string(request.prompt.size()) +
+                              " tokens is predicted to take " + seconds(alone_ns) +
+                              " even with nothing before it, longer than the objective of " + seconds(objective_ns) +
+                              ": shorten the prompt, or allow more time");
+  }
+  return resource_exhausted("the first token is predicted in " + seconds(predicted.first_token_ns) +
+                            ", later than the objective of " + seconds(objective_ns) +
+                            (predicted.first_token_ns <= objective_ns ? " allows after others were refused" : "") +
+                            "; try again later");
+}
+
+uint32_t Engine::Impl::retry_after_s(int32_t priority, size_t prompt_tokens, const Objectives& objectives) const {
+  constexpr double kSecondsMax = 3600;
+  if (!basis.known) return 1;
+  const Forecast predicted = forecast_newcomer(priority, prompt_tokens);
+  double wait_ns = 0.1 * static_cast<double>(predicted.start_ns);
+  if (objectives.ttft_ns > 0) {
+    const double goal = DeadlineGate::kReopen * static_cast<double>(objectives.ttft_ns);
+    wait_ns = std::max(wait_ns, static_cast<double>(predicted.first_token_ns) - goal);
+  }
+  return static_cast<uint32_t>(std::clamp(std::ceil(wait_ns * 1e-9), 1.0, kSecondsMax));
 }
 
 Status Engine::Impl::submit(Request&& request) {
@@ -145,7 +199,7 @@ Status Engine::Impl::submit(Request&& request) {
   const TimeNs now = clock.now();
   {
     const std::lock_guard lock(mutex);
-    if (Status status = refuse(prompt_tokens); !status.ok()) return status;
+    if (Status status = refuse(request); !status.ok()) return status;
     inbox.emplace_back(SubmitCommand{std::move(request), now});
     ++inbox_waiting.requests;
     inbox_waiting.tokens += prompt_tokens;
@@ -233,7 +287,9 @@ void Engine::Impl::apply_commands() {
 // From here on the scheduler's own count includes what was taken.
 void Engine::Impl::publish_waiting() {
   const SchedulerGauges gauges = scheduler.gauges();
+  const ForecastBasis basis_now = scheduler.forecast_basis();
   const std::lock_guard lock(mutex);
+  basis = basis_now;
   scheduler_waiting = {gauges.requests_waiting, gauges.waiting_prompt_tokens};
   taken_waiting = {};
 }
@@ -331,6 +387,10 @@ const SchedulerLimits& Engine::limits() const { return impl_->limits; }
 const BackendInfo& Engine::backend_info() const { return impl_->backend.info(); }
 
 Status Engine::submit(Request request) { return impl_->submit(std::move(request)); }
+uint32_t Engine::retry_after_s(int32_t priority, size_t prompt_tokens, const Objectives& objectives) const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->retry_after_s(priority, prompt_tokens, objectives);
+}
 void Engine::cancel(RequestId request) { impl_->send(CancelCommand{request}); }
 void Engine::finish_sequence(RequestId request, uint32_t sequence) { impl_->send(FinishCommand{request, sequence}); }
 

@@ -67,6 +67,7 @@ std::vector<std::optional<RequestExplanation>> Scheduler::Impl::explain(std::spa
       if (sequence.state == SequenceState::kWaiting) queued.emplace(&sequence, &one);
     }
   }
+  const ForecastBasis basis = forecast_basis();
   int64_t position = 0;
   uint64_t tokens_before = 0;
   bool behind_bound = false;
@@ -75,6 +76,13 @@ std::vector<std::optional<RequestExplanation>> Scheduler::Impl::explain(std::spa
     if (const auto found = queued.find(sequence); found != queued.end()) {
       found->second->queue_position = position;
       found->second->queue_tokens_before = tokens_before;
+      if (basis.known) {
+        const ForecastRequest before{.tokens_before = basis.running_prefill_tokens + tokens_before,
+                                     .sequences_before = static_cast<uint32_t>(position),
+                                     .waiting_tokens_before = tokens_before,
+                                     .prompt_tokens = sequence->to_go()};
+        found->second->predicted_start_ns = forecast(basis, before).start_ns;
+      }
       if (behind_bound && found->second->wait != WaitFor::kInbox) found->second->wait = WaitFor::kBehindOvertakeBound;
       queued.erase(found);
     }

@@ -49,6 +49,7 @@ struct SequenceExplanation {
   // In the queue only: how many sequences stand before it, and how many tokens those have to compute.
   int64_t queue_position = -1;  // -1: not in the queue
   uint64_t queue_tokens_before = 0;
+  TimeNs predicted_start_ns = -1;  // from now (forecast.h); -1: not in the queue, or step times are not known yet
 };
 
 struct RequestExplanation {

@@ -165,6 +165,13 @@ std::string Scheduler::Impl::check_invariants() const {
   }
   if (queued != nullptr || waiting_.size() != waiting.size()) return "the queue holds more than what waits";
 
+  uint64_t level_tokens = 0;
+  for (const auto& [priority, level] : waiting_levels_) {
+    if (level.sequences == 0 || level.priority != priority) return "a level of the forecast waits for nobody";
+    level_tokens += level.tokens;
+  }
+  if (level_tokens != found.waiting_prompt_tokens) return "the forecast's levels do not add up to what waits";
+
   std::string error = check_equal("blocks_promised", blocks_promised_, promised);
   if (error.empty()) error = check_equal("requests_waiting", gauges_.requests_waiting, found.requests_waiting);
   if (error.empty()) error = check_equal("requests_running", gauges_.requests_running, found.requests_running);

@@ -29,7 +29,7 @@ void Scheduler::Impl::enter_running(Sequence& sequence) {
   if (!live.started) {
     live.started = true;
     live.summary.first_scheduled = step_.now;
-    gauges_.waiting_prompt_tokens -= live.prompt_count();
+    count_waiting(live, false);
   }
 }
 
@@ -68,7 +68,10 @@ void Scheduler::Impl::release_followers(LiveRequest& live) {
 void Scheduler::Impl::stop(Sequence& sequence, bool forget_blocks) {
   if (sequence.state == SequenceState::kFinished) return;
   if (sequence.state == SequenceState::kWaiting) waiting_.remove(sequence);
-  if (sequence.state == SequenceState::kRunning) leave_running(sequence, forget_blocks);
+  if (sequence.state == SequenceState::kRunning) {
+    leave_running(sequence, forget_blocks);
+    ++ends_;
+  }
   sequence.state = SequenceState::kFinished;
   --gauges_.sequences_waiting;
 }
@@ -120,7 +123,7 @@ void Scheduler::Impl::finish(Sequence& sequence, FinishReason reason, TimeNs now
 void Scheduler::Impl::end_request(LiveRequest& live, Outcome outcome, const Status& error, TimeNs now) {
   for (Sequence& sequence : live.sequences) stop(sequence, /*forget_blocks=*/outcome == Outcome::kFailed);
   --gauges_.requests_waiting;
-  if (!live.started) gauges_.waiting_prompt_tokens -= live.prompt_count();
+  if (!live.started) count_waiting(live, false);
   live.summary.ended = now;
   Event& event = events_.emplace_back();
   event.kind = Event::Kind::kEnded;

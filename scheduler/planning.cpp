@@ -56,6 +56,7 @@ void Scheduler::Impl::limit_prefill() {
     input.position = std::max(input.position, sequence->computed);
   }
   step_.objective_ns = input.objective_ns;
+  decodes_ = input.decodes;
   budget_ = decide_budget(costs_, input);
   ridge_tokens_ = costs_.ridge_tokens(input.decodes, limits_.max_step_tokens);
   step_.tokens_left = std::min(step_.tokens_left, budget_.prefill_tokens);

@@ -125,6 +125,7 @@ void Scheduler::fail(const StepPlan& plan, const Status& error, TimeNs now, std:
 void Scheduler::learn(const StepShape& shape, TimeNs duration_ns) {
   if (impl_->journal_ != nullptr) impl_->journal_->learn(shape, duration_ns);
   impl_->costs_.learn(shape, duration_ns);
+  impl_->measure_ends(duration_ns);
 }
 
 void Scheduler::drain_events(std::vector<Event>& events) {
@@ -142,6 +143,7 @@ std::optional<RequestExplanation> Scheduler::explain(RequestId request) const {
   return std::move(impl_->explain({&request, 1}).front());
 }
 
+ForecastBasis Scheduler::forecast_basis() const { return impl_->forecast_basis(); }
 bool Scheduler::idle() const { return impl_->requests_.empty(); }
 
 SchedulerGauges Scheduler::gauges() const {

@@ -50,6 +50,7 @@
 #include "scheduler/cost_model.h"
 #include "scheduler/event.h"
 #include "scheduler/explain.h"
+#include "scheduler/forecast.h"
 #include "scheduler/request.h"
 #include "scheduler/step_budget.h"
 #include "scheduler/step_shape.h"
@@ -179,6 +180,9 @@ class Scheduler {
   // through the queue, as far as the last of them. Never between schedule() and commit().
   std::vector<std::optional<RequestExplanation>> explain(std::span<const RequestId> requests) const;
   std::optional<RequestExplanation> explain(RequestId request) const;
+
+  // From what newcomers' first tokens can be predicted (forecast.h), as of the last call.
+  ForecastBasis forecast_basis() const;
 
   bool idle() const;  // no request waiting or running
   SchedulerGauges gauges() const;

@@ -10,6 +10,7 @@
 //     accounting.cpp  which tokens count as what
 //     explain.cpp     explain
 //     recording.cpp   what the journal gets of a step
+//     forecasting.cpp  what newcomers have to wait for
 //     invariants.cpp  check_invariants
 //
 // Everything a step decides is in `step_`; everything else changes only through lifecycle.cpp and the pool.
@@ -17,6 +18,7 @@
 #pragma once
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -136,6 +138,11 @@ struct Scheduler::Impl {
   void record_commit(const StepPlan& plan, const StepResult& result, TimeNs now);
   RecordedResult recorded_result(const Sequence& sequence, const Row& row, const RowResult& result) const;
 
+  // --- forecasting.cpp
+  ForecastBasis forecast_basis() const;
+  void count_waiting(const LiveRequest& live, bool waits);
+  void measure_ends(TimeNs duration_ns);
+
   // --- invariants.cpp
   std::string check_invariants() const;
 
@@ -170,6 +177,13 @@ struct Scheduler::Impl {
   CostModel costs_;
   StepBudget budget_;          // of the last step
   uint32_t ridge_tokens_ = 0;  // likewise
+  StepShape decodes_;          // its decodes
+
+  // What newcomers have to wait for.
+  std::map<int32_t, WaitingLevel> waiting_levels_;  // of requests that never started, by priority
+  uint32_t ends_ = 0;                               // of running sequences, since the last time that one was measured
+  TimeNs since_end_ns_ = 0;                         // time of steps since then
+  double end_interval_ns_ = 0;                      // a moving mean; 0: none ended yet
 
   BlockPool pool_;
   PrefixCache cache_;

@@ -118,7 +118,7 @@ Status Scheduler::Impl::submit(Request&& request, TimeNs now) {
   }
   ++gauges_.requests_waiting;
   gauges_.sequences_waiting += live.request.n;
-  gauges_.waiting_prompt_tokens += live.prompt_count();
+  count_waiting(live, true);
   enqueue(live.sequences[0]);
   requests_.emplace(live.request.id, std::move(owned));
   return {};

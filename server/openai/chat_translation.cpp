@@ -57,6 +57,7 @@ void copy_shared_parameters(const Json& from, Json& body) {
       "repetition_penalty",
       "seed",
       "skip_special_tokens",
+      "slo",
       "stop",
       "stop_token_ids",
       "stream",

@@ -56,6 +56,8 @@ Json sequence_json(const SequenceExplanation& sequence) {
   const bool queued = sequence.queue_position >= 0;
   json["queue_position"] = queued ? Json(sequence.queue_position) : Json();
   json["queue_tokens_before"] = queued ? Json(sequence.queue_tokens_before) : Json();
+  const bool predicted = sequence.predicted_start_ns >= 0;
+  json["predicted_start_seconds"] = predicted ? Json(to_seconds(sequence.predicted_start_ns)) : Json();
   return json;
 }
 

@@ -68,7 +68,14 @@ asio::awaitable<std::optional<ApiError>> EmbeddingRun::run(const std::vector<std
     while (next < inputs.size() && in_flight_.size() < kInFlightMax) {
       const Status status = submit(inputs[next], next);
       if (status.code() == StatusCode::kResourceExhausted && !in_flight_.empty()) break;
-      if (!status.ok()) co_return to_api_error(status);
+      if (!status.ok()) {
+        ApiError error = to_api_error(status);
+        if (status.code() == StatusCode::kResourceExhausted) {
+          const uint32_t seconds = service_.engine.retry_after_s(0, inputs[next].size(), {});
+          error.retry_after_s = static_cast<int>(seconds);
+        }
+        co_return error;
+      }
       ++next;
     }
     const std::vector<Event> events = co_await queue_->next(std::chrono::milliseconds(0));

@@ -1,6 +1,7 @@
 #include "server/openai/endpoint.h"
 
 #include "server/openai/cache_salt.h"
+#include "server/openai/objectives.h"
 
 namespace twostroke::openai {
 
@@ -31,8 +32,14 @@ CallName call_name(const Exchange& exchange, const std::string& id) {
   return {.id = id, .request_id = exchange.request().id, .endpoint = exchange.request().path};
 }
 
-asio::awaitable<void> generate(Exchange& exchange, Service& service, const GenerationOptions& options,
+asio::awaitable<void> generate(Exchange& exchange, Service& service, const GenerationOptions& given,
                                std::function<Prompts()> prepare, uint32_t max_tokens_default, AnswerFormat& format) {
+  GenerationOptions options = given;
+  if (const auto error = add_header_objectives(exchange.request(), options.objectives)) {
+    HttpResponse response = format.error_response(*error);
+    co_await refuse(exchange, service, std::move(response));
+    co_return;
+  }
   Prompts prompts = co_await on_text_thread(service, std::move(prepare));
   if (const auto* error = std::get_if<ApiError>(&prompts)) {
     HttpResponse response = format.error_response(*error);

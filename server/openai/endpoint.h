@@ -87,7 +87,7 @@ boost::asio::awaitable<void> answer_from_text(http::Exchange& exchange, Service&
 CallName call_name(const http::Exchange& exchange, const std::string& id);
 
 // From checked request to answer, the same for every protocol.
-boost::asio::awaitable<void> generate(http::Exchange& exchange, Service& service, const GenerationOptions& options,
+boost::asio::awaitable<void> generate(http::Exchange& exchange, Service& service, const GenerationOptions& given,
                                       std::function<Prompts()> prepare, uint32_t max_tokens_default,
                                       AnswerFormat& format);
 

@@ -102,6 +102,7 @@ Request Generation::make_request(std::vector<TokenId> prompt, uint32_t index, co
   request.bad_words = prepared.bad_words;
   request.prompt_logprobs = options_.prompt_logprobs;
   request.priority = options_.priority;
+  request.objectives = options_.objectives;
   if (prepared.grammar == nullptr) return request;
   for (uint32_t sequence = 0; sequence < options_.n; ++sequence) {
     request.constraints.push_back(grammar::make_constraint(prepared.grammar, service_.tokenizer, *service_.token_trie,
@@ -137,7 +138,12 @@ std::optional<ApiError> Generation::start(PreparedPrompts prepared, uint32_t max
       service_.hub.index().refused(parts_.back().id);
       parts_.back().ended = true;
       cancel_all();
-      return to_api_error(status);
+      ApiError error = to_api_error(status);
+      if (status.code() == StatusCode::kResourceExhausted) {
+        error.retry_after_s = static_cast<int>(
+            service_.engine.retry_after_s(options_.priority, usage_.prompt_tokens, options_.objectives));
+      }
+      return error;
     }
   }
   return std::nullopt;

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <random>
 
+#include "server/openai/objectives.h"
 #include "server/openai/token_list.h"
 
 namespace twostroke::openai {
@@ -124,6 +125,7 @@ void read_engine_options(FieldReader& fields, GenerationOptions& options) {
     options.truncate_prompt_tokens = *count < 0 ? 0 : static_cast<uint32_t>(*count);
   }
   options.priority = static_cast<int32_t>(fields.integer("priority", INT32_MIN, INT32_MAX).value_or(0));
+  options.objectives = read_objectives(fields);
   options.cache_salt = read_cache_salt(fields);
 }
 

@@ -45,6 +45,7 @@ struct GenerationOptions {
   bool parallel_tool_calls = true;                 // false: calls after the first are dropped
   std::optional<uint32_t> truncate_prompt_tokens;  // only so many of a prompt's last tokens; 0: what fits the context
   int32_t priority = 0;
+  Objectives objectives;
   std::string cache_salt;
   bool stream = false;
   bool include_usage = false;

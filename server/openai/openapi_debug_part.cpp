@@ -33,7 +33,7 @@ const char* openapi_debug_part() {
     "description": "What a sequence waits for; null: nothing. inbox: no step has seen it yet. no_slot: max-running sequences run. no_blocks: blocks_short KV blocks are missing. step_full: the step's tokens went to others. behind_overtake_bound: one before it was passed over max-overtakes times and goes first. leader_prompt: its sibling computes their prompt.",
     "enum": [null, "inbox", "no_slot", "no_blocks", "step_full", "behind_overtake_bound", "leader_prompt"]},
   "DebugSequence": {
-    "type": "object", "required": ["index", "state", "wait", "blocks_short", "tokens", "computed_tokens", "output_tokens", "blocks", "overtakes", "queue_position", "queue_tokens_before"],
+    "type": "object", "required": ["index", "state", "wait", "blocks_short", "tokens", "computed_tokens", "output_tokens", "blocks", "overtakes", "queue_position", "queue_tokens_before", "predicted_start_seconds"],
     "properties": {
       "index": {"type": "integer", "minimum": 0},
       "state": {"enum": ["following", "waiting", "preempted", "prefill", "decode", "finished"]},
@@ -45,7 +45,8 @@ const char* openapi_debug_part() {
       "blocks": {"type": "integer", "minimum": 0},
       "overtakes": {"type": "integer", "minimum": 0},
       "queue_position": {"type": ["integer", "null"], "minimum": 0, "description": "How many stand before it in the queue"},
-      "queue_tokens_before": {"type": ["integer", "null"], "minimum": 0, "description": "How many tokens those have to compute"}}},
+      "queue_tokens_before": {"type": ["integer", "null"], "minimum": 0, "description": "How many tokens those have to compute"},
+      "predicted_start_seconds": {"type": ["number", "null"], "minimum": 0, "description": "From now; null: not waiting, or step times are not known yet"}}},
   "DebugPrompt": {
     "type": "object", "required": ["engine_request", "state"],
     "description": "One prompt of the call. The members behind the tokens' counts are there as its state has them.",

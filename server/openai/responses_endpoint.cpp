@@ -6,6 +6,7 @@
 
 #include "server/openai/cache_salt.h"
 #include "server/openai/endpoint.h"
+#include "server/openai/objectives.h"
 #include "server/openai/query.h"
 #include "server/openai/response_store.h"
 #include "server/openai/responses_format.h"
@@ -205,6 +206,10 @@ asio::awaitable<void> create_response(Exchange& exchange, Service& service) {
   }
   const auto context_max = static_cast<uint32_t>(service.engine.backend_info().context_max);
   if (call->request.background) {
+    if (const auto error = add_header_objectives(exchange.request(), call->request.chat.options.objectives)) {
+      co_await refuse(exchange, service, *error);
+      co_return;
+    }
     co_await respond_in_background(exchange, service, call, context_max);
     co_return;
   }

@@ -69,6 +69,7 @@ TEST(Explain, NamesAFullStepAndWhoIsBefore) {
   EXPECT_EQ(one.wait, WaitFor::kStepFull);
   EXPECT_EQ(one.queue_position, 1);
   EXPECT_EQ(one.queue_tokens_before, 7u);
+  EXPECT_EQ(one.predicted_start_ns, -1) << "no step times are known yet";
 }
 
 // 16 blocks of 4: the first holds 10 and will hold more, and one is kept for it to grow into.

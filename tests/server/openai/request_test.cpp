@@ -7,6 +7,7 @@
 #include "server/openai/chat_request.h"
 #include "server/openai/completion_request.h"
 #include "server/openai/json.h"
+#include "server/openai/objectives.h"
 
 namespace twostroke::openai {
 namespace {
@@ -39,6 +40,45 @@ std::string refused_completion(const std::string& body) {
   const auto parsed = parse_completion_request(Json::parse(body), kVocab);
   const auto* error = std::get_if<ApiError>(&parsed);
   return error == nullptr ? "" : error->param.value_or("?");
+}
+
+TEST(ChatRequest, ReadsObjectivesInMilliseconds) {
+  const Objectives both = chat(R"("slo": {"ttft_ms": 1500, "tpot_ms": 22.5})").options.objectives;
+  EXPECT_EQ(both.ttft_ns, 1'500'000'000);
+  EXPECT_EQ(both.tpot_ns, 22'500'000);
+  EXPECT_EQ(chat("").options.objectives, Objectives{});
+  EXPECT_EQ(chat(R"("slo": null)").options.objectives, Objectives{});
+  EXPECT_EQ(chat(R"("slo": {"ttft_ms": null, "tpot_ms": 7})").options.objectives, (Objectives{.tpot_ns = 7'000'000}));
+  for (const char* bad : {R"("slo": 5)", R"("slo": "fast")", R"("slo": [1])"}) {
+    EXPECT_EQ(refused_chat(chat_body(bad)), "slo") << bad;
+  }
+  for (const char* bad : {"0", "-1", "\"5\"", "true", "1e300", "[]", "0.0001"}) {
+    EXPECT_EQ(refused_chat(chat_body(R"("slo": {"ttft_ms": )" + std::string(bad) + "}")), "slo.ttft_ms") << bad;
+    EXPECT_EQ(refused_chat(chat_body(R"("slo": {"tpot_ms": )" + std::string(bad) + "}")), "slo.tpot_ms") << bad;
+  }
+  EXPECT_EQ(refused_chat(chat_body(R"("slo": {"e2e_ms": 5})")), "slo.e2e_ms");
+}
+
+TEST(Objectives, ComeFromHeadersWhereTheFieldSaysNothing) {
+  http::HttpRequest request;
+  request.headers = {{"x-slo-ttft-ms", "250"}, {"X-SLO-TPOT-MS", "12.5"}};
+  Objectives objectives;
+  EXPECT_FALSE(add_header_objectives(request, objectives));
+  EXPECT_EQ(objectives, (Objectives{.ttft_ns = 250'000'000, .tpot_ns = 12'500'000}));
+  Objectives own{.ttft_ns = 1};
+  EXPECT_FALSE(add_header_objectives(request, own));
+  EXPECT_EQ(own, (Objectives{.ttft_ns = 1, .tpot_ns = 12'500'000})) << "the field holds";
+  for (const char* bad : {"0", "-5", "fast", "5ms", "nan", "inf", "1e300", " 5"}) {
+    request.headers = {{"x-slo-tpot-ms", bad}};
+    const auto error = add_header_objectives(request, objectives);
+    ASSERT_TRUE(error) << bad;
+    EXPECT_EQ(error->status, 400);
+    EXPECT_EQ(error->param, "x-slo-tpot-ms");
+  }
+  request.headers = {};
+  Objectives none;
+  EXPECT_FALSE(add_header_objectives(request, none));
+  EXPECT_EQ(none, Objectives{});
 }
 
 TEST(ChatRequest, ReadsEveryParameter) {

@@ -1,0 +1,76 @@
+// What newcomers have to wait for: the basis of forecasts.
+#include <algorithm>
+
+#include "kernels/check.h"
+#include "scheduler/scheduler_impl.h"
+
+namespace twostroke {
+namespace {
+
+constexpr double kEndMemory = 0.1;  // what the last interval between ends counts for in their mean
+
+}  // namespace
+
+// A request that has never run has come, or has started or ended.
+void Scheduler::Impl::count_waiting(const LiveRequest& live, bool waits) {
+  const int32_t priority = live.request.priority;
+  WaitingLevel& level = waiting_levels_[priority];
+  level.priority = priority;
+  if (waits) {
+    gauges_.waiting_prompt_tokens += live.prompt_count();
+    level.tokens += live.prompt_count();
+    level.sequences += live.request.n;
+    return;
+  }
+  gauges_.waiting_prompt_tokens -= live.prompt_count();
+  level.tokens -= live.prompt_count();
+  level.sequences -= live.request.n;
+  if (level.sequences == 0) waiting_levels_.erase(priority);
+}
+
+// Of the steps' own time: while nothing runs, nothing ends.
+void Scheduler::Impl::measure_ends(TimeNs duration_ns) {
+  if (duration_ns <= 0) return;
+  since_end_ns_ += duration_ns;
+  if (ends_ == 0) return;
+  const double interval = static_cast<double>(since_end_ns_) / ends_;
+  end_interval_ns_ += (interval - end_interval_ns_) * (end_interval_ns_ == 0 ? 1 : kEndMemory);
+  since_end_ns_ = 0;
+  ends_ = 0;
+}
+
+ForecastBasis Scheduler::Impl::forecast_basis() const {
+  ForecastBasis basis;
+  basis.known = costs_.knows_scale();
+  const bool runs = !running_.empty();
+  const uint32_t chunk = runs ? std::max(budget_.prefill_tokens, 1U) : limits_.max_step_tokens;
+  StepShape step = runs ? decodes_ : StepShape{};
+  step.prefill_tokens = chunk;
+  basis.prefill_token_ns = costs_.predict_ns(step) / chunk;
+  basis.prefill_position_ns = costs_.coefficients().prefill_position_ns;
+  basis.step_ns = runs ? step_.counts.predicted_ns : 0;
+  for (const Sequence* sequence : running_) {
+    if (sequence->to_go() > 1) basis.running_prefill_tokens += sequence->to_go() - sequence->planned;
+  }
+  const auto running = static_cast<uint32_t>(running_.size());
+  basis.slots_free = limits_.max_running - std::min(limits_.max_running, running);
+  const int64_t room = room_for_admission();
+  basis.blocks_room = static_cast<uint32_t>(std::max<int64_t>(room, 0));
+  basis.blocks_per_end = runs ? pool_.referenced() / running : 0;
+  basis.block_size = block_size_;
+  // A silence longer than the mean says that ends have become rarer.
+  basis.end_interval_ns =
+      static_cast<TimeNs>(std::max(end_interval_ns_, runs ? static_cast<double>(since_end_ns_) : 0));
+  if (end_interval_ns_ == 0) basis.end_interval_ns = 0;
+  for (const auto& [priority, level] : waiting_levels_) {
+    if (basis.waiting_levels < kForecastLevels) {
+      basis.waiting[basis.waiting_levels++] = level;
+    } else {
+      basis.waiting.back().tokens += level.tokens;
+      basis.waiting.back().sequences += level.sequences;
+    }
+  }
+  return basis;
+}
+
+}  // namespace twostroke

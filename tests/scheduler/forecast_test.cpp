@@ -1,0 +1,193 @@
+#include "scheduler/forecast.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "scheduler/engine.h"
+#include "tests/scheduler/engine_collector.h"
+#include "tests/scheduler/harness.h"
+
+namespace twostroke::test {
+namespace {
+
+using ::testing::HasSubstr;
+
+ForecastBasis basis() {
+  ForecastBasis b;
+  b.known = true;
+  b.prefill_token_ns = 1e6;
+  b.step_ns = 50 * kMillisecondNs;
+  b.slots_free = 2;
+  b.blocks_room = 1000;
+  b.blocks_per_end = 10;
+  b.block_size = 16;
+  b.end_interval_ns = 400 * kMillisecondNs;
+  b.waiting[0] = {.priority = 0, .tokens = 500, .sequences = 1};
+  b.waiting[1] = {.priority = 5, .tokens = 2000, .sequences = 1};
+  b.waiting_levels = 2;
+  b.running_prefill_tokens = 300;
+  return b;
+}
+
+TEST(Forecast, IsTheBacklogOverTheRateThenTheOwnPrompt) {
+  const Forecast f = forecast(basis(), newcomer(basis(), 0, 100));
+  EXPECT_EQ(f.start_ns, 850 * kMillisecondNs) << "50 ms of the step, 300 + 500 tokens";
+  EXPECT_EQ(f.first_token_ns, 950 * kMillisecondNs);
+  ForecastBasis with_context = basis();
+  with_context.prefill_position_ns = 1e4;
+  EXPECT_EQ(forecast(with_context, newcomer(basis(), 0, 100)).first_token_ns, 1000 * kMillisecondNs)
+      << "and 100 * 100 / 2 positions";
+}
+
+TEST(Forecast, CountsOnlyWhatGoesBeforeByPriority) {
+  EXPECT_EQ(newcomer(basis(), -1, 1).tokens_before, 300u);
+  EXPECT_EQ(newcomer(basis(), 4, 1).tokens_before, 800u);
+  EXPECT_EQ(newcomer(basis(), 5, 1).tokens_before, 2800u);
+  EXPECT_EQ(newcomer(basis(), 5, 1).sequences_before, 2u);
+}
+
+TEST(Forecast, WaitsForSlotsAndBlocksWhereTheyComeLater) {
+  ForecastBasis b = basis();
+  b.slots_free = 0;  // one waits before it, so two must end
+  b.end_interval_ns = kSecondNs;
+  EXPECT_EQ(forecast(b, newcomer(b, 0, 100)).start_ns, 2050 * kMillisecondNs);
+  b.slots_free = 2;
+  b.blocks_room = 10;  // 600 tokens in 39 blocks, 29 too many: three must end
+  EXPECT_EQ(forecast(b, newcomer(b, 0, 100)).start_ns, 3050 * kMillisecondNs);
+  b.end_interval_ns = 0;  // nobody has ended yet: only the backlog is known
+  EXPECT_EQ(forecast(b, newcomer(b, 0, 100)).start_ns, 850 * kMillisecondNs);
+}
+
+TEST(Forecast, StaysANumberWhateverTheBasis) {
+  ForecastBasis b = basis();
+  b.prefill_token_ns = 1e300;
+  const Forecast f = forecast(b, newcomer(b, 5, 1u << 31));
+  EXPECT_GT(f.start_ns, 0);
+  EXPECT_GE(f.first_token_ns, f.start_ns);
+}
+
+TEST(DeadlineGate, OpensAgainOnlyWellBelowTheObjective) {
+  DeadlineGate gate;
+  EXPECT_TRUE(gate.admits(99, 10, 100));
+  EXPECT_FALSE(gate.admits(101, 10, 100));
+  EXPECT_FALSE(gate.admits(99, 10, 100)) << "otherwise every end of a request would let one in, to be late";
+  EXPECT_TRUE(gate.admits(80, 10, 100));
+  EXPECT_TRUE(gate.admits(99, 10, 100)) << "open again";
+}
+
+TEST(DeadlineGate, AnObjectiveThatCannotBeMetAloneSaysNothingAboutTheLoad) {
+  DeadlineGate gate;
+  EXPECT_FALSE(gate.admits(120, 110, 100));
+  EXPECT_FALSE(gate.closed());
+  EXPECT_TRUE(gate.admits(99, 10, 100));
+  // And one that is tight but possible gets in when nothing is before it.
+  EXPECT_FALSE(gate.admits(101, 10, 100));
+  EXPECT_TRUE(gate.admits(95, 95, 100));
+}
+
+TEST(ForecastBasis, FollowsTheScheduler) {
+  SchedulerLimits limits = small_limits();
+  limits.max_running = 2;
+  limits.max_chunk_tokens = 0;
+  Harness harness(limits);
+  EXPECT_FALSE(harness.scheduler.forecast_basis().known) << "nothing was measured";
+  for (RequestId id = 1; id <= 4; ++id) {
+    Request request = make_request(id, make_prompt(10, static_cast<TokenId>(id)), 12);
+    request.priority = id == 4 ? -3 : 0;
+    ASSERT_TRUE(harness.submit(std::move(request)).ok());
+  }
+  ForecastBasis b = harness.scheduler.forecast_basis();
+  ASSERT_EQ(b.waiting_levels, 2u);
+  EXPECT_EQ(b.waiting[0].priority, -3);
+  EXPECT_EQ(b.waiting[0].tokens, 10u);
+  EXPECT_EQ(b.waiting[1].tokens, 30u);
+  EXPECT_EQ(b.waiting[1].sequences, 3u);
+  EXPECT_EQ(b.slots_free, 2u);
+  for (int i = 0; i < 9; ++i) harness.step();
+  b = harness.scheduler.forecast_basis();
+  EXPECT_TRUE(b.known);
+  EXPECT_EQ(b.slots_free, 0u);
+  EXPECT_EQ(b.waiting_levels, 1u);
+  EXPECT_GT(b.prefill_token_ns, 0);
+  EXPECT_GT(b.blocks_per_end, 0u);
+  EXPECT_EQ(b.end_interval_ns, 0);
+  const auto start_of = [&](RequestId id) { return harness.scheduler.explain(id)->sequences[0].predicted_start_ns; };
+  EXPECT_EQ(start_of(1), -1) << "it runs";
+  EXPECT_GT(start_of(2), 0);
+  EXPECT_GT(start_of(3), start_of(2));
+  harness.run();
+  b = harness.scheduler.forecast_basis();
+  EXPECT_EQ(b.waiting_levels, 0u);
+  EXPECT_GT(b.end_interval_ns, 0) << "four have ended";
+  EXPECT_EQ(harness.problem, "");
+}
+
+// 1 ms for each token, nothing else.
+SchedulerLimits one_millisecond_a_token() {
+  CostCoefficients costs;
+  for (size_t i = 0; i < kCostKnotCount; ++i) costs.token_ns[i] = 1e6 * kCostKnots[i];
+  SchedulerLimits limits;
+  limits.max_waiting_requests = 8;
+  limits.costs = costs;
+  return limits;
+}
+
+SimOptions hanging_machine() {
+  SimOptions machine;
+  machine.info.context_max = 8192;
+  machine.info.block_count = 4096;
+  machine.info.step_tokens_max = 512;
+  machine.info.step_rows_max = 64;
+  machine.step_faults[1] = {.kind = SimFault::Kind::kHang};
+  return machine;
+}
+
+Request with_deadline(RequestId id, uint32_t length, TimeNs ttft_ns) {
+  Request request = make_request(id, std::vector<TokenId>(length, 3), 4);
+  request.objectives.ttft_ns = ttft_ns;
+  return request;
+}
+
+TEST(EngineForecast, RefusesAtTheDoorWhatCannotMeetItsDeadline) {
+  const auto backend = std::move(*SimBackend::create(hanging_machine()));
+  Collector collector;
+  Engine engine(one_millisecond_a_token(), EngineLimits{}, *backend, collector.sink());
+  ASSERT_TRUE(engine.submit(with_deadline(1, 4000, 0)).ok());
+  backend->await_hang();
+  // Some 3.5 s of prompt are left, and half a second of the step.
+  const Status late = engine.submit(with_deadline(2, 100, kSecondNs));
+  EXPECT_EQ(late.code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(late.message(), HasSubstr("is predicted in 4."));
+  EXPECT_THAT(late.message(), HasSubstr("objective of 1.00 s"));
+  const uint32_t retry = engine.retry_after_s(0, 100, {.ttft_ns = kSecondNs});
+  EXPECT_GE(retry, 3u);
+  EXPECT_LE(retry, 5u);
+  // Alone it would take longer than that already.
+  EXPECT_THAT(engine.submit(with_deadline(3, 3000, kSecondNs)).message(), HasSubstr("even with nothing before it"));
+  EXPECT_TRUE(engine.submit(with_deadline(4, 100, 60 * kSecondNs)).ok());
+  EXPECT_TRUE(engine.submit(with_deadline(5, 100, 0)).ok()) << "without an objective it may wait";
+  // What is in the inbox stands before newcomers too: 4.1 s before these two, more before the next.
+  EXPECT_FALSE(engine.submit(with_deadline(6, 10, 4'150 * kMillisecondNs)).ok());
+  backend->release();
+  EXPECT_EQ(collector.await_end(1).outcome, Outcome::kFinished);
+  collector.await_ends(3);
+}
+
+TEST(EngineForecast, SaysWhenToComeBackToAFullQueue) {
+  const auto backend = std::move(*SimBackend::create(hanging_machine()));
+  Collector collector;
+  Engine engine(one_millisecond_a_token(), EngineLimits{}, *backend, collector.sink());
+  EXPECT_EQ(engine.retry_after_s(0, 100, {}), 1u);
+  ASSERT_TRUE(engine.submit(with_deadline(1, 8000, 0)).ok());
+  backend->await_hang();
+  RequestId id = 1;
+  while (engine.submit(with_deadline(++id, 4000, 0)).ok()) {
+  }
+  EXPECT_EQ(id, 10u) << "eight wait";
+  EXPECT_NEAR(engine.retry_after_s(0, 100, {}), (8 + 8 * 4) / 10, 1);
+  backend->release();
+  collector.await_ends(9);
+}
+
+}  // namespace
+}  // namespace twostroke::test
