@@ -331,7 +331,9 @@ void Engine::Impl::run_step(StepOutput& output) {
     output.step = plan.step;
     output.began = began;
     output.step_class = class_of(output.counts);
+    output.work = phase_work(output.counts.shape, backend.info());
     output.duration_ns = ended - began;
+    output.attributed = scheduler.cost_model().attribute(output.counts.shape, output.duration_ns);
     // Masks that the backend has to wait for are not its work.
     scheduler.learn(output.counts.shape, output.duration_ns - (late_masks ? 0 : output.mask_ns));
   } else if (status.code() == StatusCode::kUnavailable) {

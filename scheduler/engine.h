@@ -20,6 +20,7 @@
 #include "backend/backend.h"
 #include "kernels/clock.h"
 #include "scheduler/event.h"
+#include "scheduler/phase_work.h"
 #include "scheduler/request.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/time.h"
@@ -37,6 +38,8 @@ struct StepOutput {
   TimeNs began = 0;      // before submit
   StepClass step_class = StepClass::kDecode;
   StepCounts counts;
+  PhaseWork work;          // estimated
+  CostShares attributed;   // the phases' shares of duration_ns: a mixed step's by the cost model
   TimeNs duration_ns = 0;  // from before submit to the end of wait
   TimeNs mask_ns = 0;      // of it, what computing the masks took
   SchedulerGauges gauges;  // after the step

@@ -47,6 +47,7 @@ Result<std::unique_ptr<Backend>> make_cpu(const ServeConfig& config) {
   options.step_rows_max = static_cast<int32_t>(std::min(config.max_running, config.max_step_tokens));
   if (config.speculation == "off") options.step_drafts_max = 0;
   options.isa = isa(config);
+  options.measure_peaks = true;
   Result<std::unique_ptr<CpuBackend>> backend = CpuBackend::create(options, log_progress());
   if (!backend.ok()) return backend.status();
   return std::unique_ptr<Backend>(std::move(*backend));

@@ -172,6 +172,7 @@ int serve(const ServeConfig& config) {
     return fail(backend.status());
   }
   const BackendInfo& info = (*backend)->info();
+  metrics.set_backend(info);
   std::unique_ptr<JournalFile> journal;
   if (!config.journal.empty()) {
     Result<std::unique_ptr<JournalFile>> created = open_journal(config);
@@ -211,6 +212,9 @@ int serve(const ServeConfig& config) {
   health.model_loaded(engine);
   spdlog::info("{}: {} tokens of context, {} KV blocks of {} positions, steps of {} tokens", info.name,
                info.context_max, info.block_count, info.block_size, engine.limits().max_step_tokens);
+  if (info.peak_flops > 0 && info.peak_bytes_per_second > 0) {
+    spdlog::info("this machine's peaks: {:.3g} FLOP/s, {:.3g} bytes/s", info.peak_flops, info.peak_bytes_per_second);
+  }
   const bool ipv6 = config.host.find(':') != std::string::npos;
   spdlog::info("ready: model '{}' on http://{}:{}/v1", log_text(name), ipv6 ? "[" + config.host + "]" : config.host,
                server.port());

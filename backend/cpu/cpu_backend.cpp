@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "kernels/check.h"
+#include "kernels/cpu/machine_peaks.h"
 
 namespace twostroke {
 namespace {
@@ -109,6 +110,13 @@ Result<std::unique_ptr<CpuBackend>> CpuBackend::create(const CpuBackendOptions& 
   info.attention_flops_per_position = 4.0 * config->layers * config->heads * config->head_size;
   info.weight_bytes = backend->transformer_->weights().step_bytes;
   info.kv_bytes_per_token = static_cast<double>(kv_bytes(*config, options.kv_dtype, 1));
+  if (options.measure_peaks) {
+    // The KV blocks' memory is not in use yet, and this much may be: measuring asks for no more.
+    const size_t buffer_bytes = std::min(peak_buffer_bytes(), std::max<size_t>(options.kv_bytes, kPeakBufferMin));
+    const MachinePeaks peaks = measure_peaks(backend->device_, options.isa, buffer_bytes);
+    info.peak_flops = peaks.flops;
+    info.peak_bytes_per_second = peaks.bytes_per_second;
+  }
   info.embedding_size = config->embedding_size;
   info.scores_targets = true;
   info.late_masks = true;

@@ -39,6 +39,8 @@ struct CpuBackendOptions {
   int32_t step_rows_max = 64;      // rows of a step at most
   int32_t step_drafts_max = 32;    // drafts of a step at most; each takes the memory of a row's logits. 0: none
   Isa isa = best_isa();            // the operator set
+  bool measure_peaks = false;  // fills info()'s peaks: half a second and, meanwhile, as much memory as the KV blocks
+                               // may take (machine_peaks.h)
 };
 
 class CpuBackend final : public Backend {

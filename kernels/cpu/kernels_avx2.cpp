@@ -89,6 +89,8 @@ constexpr VectorKernels kKernels = {
     .load_values = load_values_avx2,
     .attend = attend_avx2,
     .divide = divide,
+    .multiply_add = multiply_add_avx2,
+    .multiply_adds_per_round = kMultiplyAddsAvx2,
 };
 
 }  // namespace

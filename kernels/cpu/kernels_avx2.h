@@ -14,6 +14,9 @@ void multiply_vector_avx2(const PanelFormat* format, const void* panel, int32_t 
 
 void load_keys_avx2(const void* const* rows, bool half, int32_t count, int32_t size, float* out);
 void load_values_avx2(const void* const* rows, bool half, int32_t count, int32_t size, int32_t padded_size, float* out);
+enum : int32_t { kMultiplyAddsAvx2 = 96 };  // of a round of multiply_add_avx2
+double multiply_add_avx2(int64_t rounds, float factor, float addend);
+
 void attend_avx2(const AttentionTile* tile);
 
 }  // namespace twostroke

@@ -68,6 +68,12 @@ struct VectorKernels {
 
   // out[i] = in[i] / divisor.
   void (*divide)(float* out, const float* in, float divisor, int64_t size);
+
+  // x = x * factor + addend, `rounds` times in each of multiply_adds_per_round independent sums, in registers; returns
+  // their total. Not an operator's: it is timed to learn the peak of this instruction set (machine_peaks.h). Sums begin
+  // with small integers, not all of them with the same.
+  double (*multiply_add)(int64_t rounds, float factor, float addend);
+  int32_t multiply_adds_per_round;
 };
 
 // Only to be called where isa_supported(Isa::kAvx2).

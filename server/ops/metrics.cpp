@@ -6,7 +6,11 @@
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
+#include <algorithm>
 #include <chrono>
+#include <mutex>
+
+#include "server/ops/process_stats.h"
 
 namespace twostroke {
 namespace {
@@ -42,6 +46,18 @@ const char* outcome_name(size_t outcome) {
   static constexpr const char* kNames[kOutcomes] = {"finished", "cancelled", "failed"};
   return kNames[outcome];
 }
+
+// A counter of each phase.
+struct PhaseCounters {
+  explicit PhaseCounters(Family<Counter>& family)
+      : prefill(family.Add({{"phase", "prefill"}})), decode(family.Add({{"phase", "decode"}})) {}
+  void add(double of_prefill, double of_decode) {
+    prefill.Increment(of_prefill);
+    decode.Increment(of_decode);
+  }
+  Counter& prefill;
+  Counter& decode;
+};
 
 }  // namespace
 
@@ -79,15 +95,33 @@ struct Metrics::Impl {
       counter("twostroke_accepted_draft_tokens_total", "Of these guesses, those that became output.");
   Counter& recomputed_tokens =
       counter("twostroke_recomputed_tokens_total", "Tokens computed again after a preemption.");
-  Family<Counter>& context_tokens = counters("twostroke_attention_context_tokens_total",
-                                             "Cached positions that attention read, summed over tokens, by phase.");
-  Counter& context_prefill = context_tokens.Add({{"phase", "prefill"}});
-  Counter& context_decode = context_tokens.Add({{"phase", "decode"}});
+  PhaseCounters context_tokens{counters("twostroke_attention_context_tokens_total",
+                                        "Cached positions that attention read, summed over tokens, by phase.")};
+  Family<Counter>& phase_tokens = counters(
+      "twostroke_phase_tokens_total",
+      "Tokens that prefill rows computed and that decode rows made, by phase and by the class of their step: what "
+      "pure steps did in their time needs no attribution.");
+  Counter& prefill_tokens_alone = phase_tokens.Add({{"class", "prefill"}, {"phase", "prefill"}});
+  Counter& prefill_tokens_mixed = phase_tokens.Add({{"class", "mixed"}, {"phase", "prefill"}});
+  Counter& decode_tokens_alone = phase_tokens.Add({{"class", "decode"}, {"phase", "decode"}});
+  Counter& decode_tokens_mixed = phase_tokens.Add({{"class", "mixed"}, {"phase", "decode"}});
+
+  // Estimated work, and what the machine could do.
+  PhaseCounters flops{
+      counters("twostroke_flops_total", "Floating-point operations of the model, estimated, by phase.")};
+  PhaseCounters read_bytes{counters("twostroke_read_bytes_total",
+                                    "Bytes of weights and KV that steps had to read, estimated, by phase. The weights, "
+                                    "read once, are shared by both phases of a mixed step.")};
+  PhaseCounters written_bytes{
+      counters("twostroke_written_bytes_total", "Bytes of KV that steps had to write, estimated, by phase.")};
 
   // Steps.
   Family<Histogram>& step_seconds = histograms("twostroke_step_duration_seconds",
                                                "Wall time of a step, by class: prefill alone, decode alone, or mixed.");
   Histogram* step_seconds_of[kStepClasses] = {};
+  PhaseCounters attributed_seconds{counters("twostroke_attributed_seconds_total",
+                                            "Time of steps by phase: pure steps are all their phase's, a mixed step's "
+                                            "time is attributed by the cost model.")};
   Family<Histogram>& step_rows = histograms("twostroke_step_rows", "Rows of a step, by phase.");
   Histogram& step_rows_prefill = step_rows.Add({{"phase", "prefill"}}, kPowersOfTwo);
   Histogram& step_rows_decode = step_rows.Add({{"phase", "decode"}}, kPowersOfTwo);
@@ -177,11 +211,17 @@ struct Metrics::Impl {
   Gauge& ready = gauge("twostroke_ready", "1 when the server takes requests, else 0.");
   Gauge& start_time =
       gauge("process_start_time_seconds", "Start time of the process since the Unix epoch, in seconds.");
+  Counter& cpu_seconds = counter("process_cpu_seconds_total", "Processor time of the process, user and system.");
+  Gauge& resident_bytes = gauge("process_resident_memory_bytes", "Memory of the process that is in use.");
+  Gauge& open_descriptors = gauge("process_open_fds", "Open file descriptors of the process.");
+  std::mutex process_mutex;  // of the counter, which can only be added to
 
   explicit Impl(const MetricsLabels& labels) {
     for (size_t i = 0; i < kStepClasses; ++i) {
       step_seconds_of[i] = &step_seconds.Add({{"class", step_class_name(i)}}, kStepSeconds);
     }
+    // There from the start, so that a first refusal is a rise and not a new series, which has no rate.
+    for (const char* code : {"400", "429", "503"}) refusals.Add({{"code", code}});
     for (size_t i = 0; i < kOutcomes; ++i) requests_of[i] = &requests.Add({{"outcome", outcome_name(i)}});
     for (size_t i = 0; i < kChunkReasons; ++i) {
       const Labels reason = {{"reason", chunk_reason_name(static_cast<ChunkReason>(i))}};
@@ -204,16 +244,25 @@ struct Metrics::Impl {
     const StepCounts& counts = output.counts;
     prefill_computed.Increment(counts.computed_tokens);
     prefill_cached.Increment(counts.cached_tokens);
-    decode_tokens.Increment(counts.shape.decode_rows + counts.accepted_draft_tokens);
     output_tokens.Increment(counts.sampled_tokens + counts.accepted_draft_tokens);
     draft_tokens.Increment(counts.draft_tokens);
     accepted_draft_tokens.Increment(counts.accepted_draft_tokens);
     recomputed_tokens.Increment(counts.recomputed_tokens);
-    context_prefill.Increment(static_cast<double>(counts.shape.prefill_context));
-    context_decode.Increment(static_cast<double>(counts.shape.decode_context));
+    const bool mixed = output.step_class == StepClass::kMixed;
+    const uint32_t decoded = counts.shape.decode_rows + counts.accepted_draft_tokens;
+    (mixed ? prefill_tokens_mixed : prefill_tokens_alone).Increment(counts.shape.prefill_tokens);
+    (mixed ? decode_tokens_mixed : decode_tokens_alone).Increment(decoded);
+    decode_tokens.Increment(decoded);
+    const PhaseWork& work = output.work;
+    flops.add(work.prefill.flops, work.decode.flops);
+    read_bytes.add(work.prefill.read_bytes, work.decode.read_bytes);
+    written_bytes.add(work.prefill.written_bytes, work.decode.written_bytes);
+    context_tokens.add(static_cast<double>(counts.shape.prefill_context),
+                       static_cast<double>(counts.shape.decode_context));
     step_seconds_of[static_cast<size_t>(output.step_class)]->Observe(to_seconds(output.duration_ns));
     budgets_of[static_cast<size_t>(output.gauges.chunk_reason)]->Increment();
     predicted_seconds.Increment(to_seconds(counts.predicted_ns));
+    attributed_seconds.add(to_seconds(output.attributed.prefill_ns), to_seconds(output.attributed.decode_ns));
     if (counts.shape.prefill_rows > 0) step_rows_prefill.Observe(counts.shape.prefill_rows);
     if (counts.shape.decode_rows > 0) step_rows_decode.Observe(counts.shape.decode_rows);
     step_tokens.Observe(counts.shape.tokens());
@@ -239,6 +288,14 @@ struct Metrics::Impl {
     kv_referenced.Set(gauges.blocks_referenced);
     kv_used.Set(static_cast<double>(gauges.positions_used));
     kv_unused.Set(static_cast<double>(gauges.positions_unused));
+  }
+
+  void observe_process() {
+    const ProcessStats stats = read_process_stats();
+    const std::lock_guard lock(process_mutex);
+    cpu_seconds.Increment(std::max(0.0, stats.cpu_seconds - cpu_seconds.Value()));
+    resident_bytes.Set(static_cast<double>(stats.resident_bytes));
+    open_descriptors.Set(static_cast<double>(stats.open_descriptors));
   }
 
   void observe_end(const Event& event) {
@@ -292,9 +349,26 @@ void Metrics::observe_http(const std::string& method, const std::string& route, 
   impl_->http_seconds.Add({{"route", route}}, kHttpSeconds).Observe(seconds);
 }
 
+// A gauge that is not there says "unknown" better than 0, by which one might divide.
+void Metrics::set_backend(const BackendInfo& info) {
+  if (info.peak_flops > 0) {
+    impl_
+        ->gauge("twostroke_peak_flops_per_second",
+                "Floating-point operations per second that the machine does at most.")
+        .Set(info.peak_flops);
+  }
+  if (info.peak_bytes_per_second > 0) {
+    impl_->gauge("twostroke_peak_read_bytes_per_second", "Bytes per second that the machine reads from memory at most.")
+        .Set(info.peak_bytes_per_second);
+  }
+}
+
 void Metrics::set_connections(size_t open) { impl_->connections.Set(static_cast<double>(open)); }
 void Metrics::set_ready(bool ready) { impl_->ready.Set(ready ? 1 : 0); }
 
-std::string Metrics::text() const { return prometheus::TextSerializer().Serialize(impl_->registry.Collect()); }
+std::string Metrics::text() const {
+  impl_->observe_process();
+  return prometheus::TextSerializer().Serialize(impl_->registry.Collect());
+}
 
 }  // namespace twostroke

@@ -30,6 +30,8 @@ class Metrics {
   // A request that was refused before the engine took it, by HTTP status.
   void observe_refusal(int http_status);
   void observe_http(const std::string& method, const std::string& route, int status, double seconds);
+  // What runs the steps, once it is known: the machine's peaks, where it knows them.
+  void set_backend(const BackendInfo& info);
   void set_connections(size_t open);
   void set_ready(bool ready);
 

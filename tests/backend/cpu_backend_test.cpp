@@ -71,6 +71,18 @@ TEST(CpuBackendCreate, DescribesTheModelAndItsCosts) {
   EXPECT_EQ(info.kv_bytes_per_token, 2 * 2 * 2 * 16 * 2);  // layers, K and V, kv heads, head size, bytes
 }
 
+TEST(CpuBackendCreate, KnowsTheMachinesPeaksWhereItIsToldToMeasureThem) {
+  const TempFile file(tiny_llama({}).bytes());
+  CpuBackendOptions options = options_for(file);
+  EXPECT_EQ(create(options)->info().peak_flops, 0);
+  EXPECT_EQ(create(options)->info().peak_bytes_per_second, 0);
+  options.measure_peaks = true;
+  options.kv_bytes = 1 << 20;
+  const auto backend = create(options);
+  EXPECT_GT(backend->info().peak_flops, 0);
+  EXPECT_GT(backend->info().peak_bytes_per_second, 0);
+}
+
 TEST(CpuBackendCreate, ReportsProgressUpToTheEnd) {
   const TempFile file(tiny_llama({}).bytes());
   uint64_t last = 0, total = 0;

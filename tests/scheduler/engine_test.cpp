@@ -112,6 +112,26 @@ TEST_F(EngineTest, EightStreamsGetTheirTokenInEveryMixedStep) {
   EXPECT_EQ(records.at(50).tokens.at(0), expected(long_prompt, 2));
 }
 
+TEST_F(EngineTest, EveryStepsWorkAndTimeBelongToItsPhases) {
+  start(hanging_in(kFirstStep));
+  ASSERT_TRUE(engine_->submit(greedy_request(1, {9}, 20)).ok());
+  backend_->await_hang();
+  ASSERT_TRUE(engine_->submit(greedy_request(2, std::vector<TokenId>(600, 3), 20)).ok());
+  backend_->release();
+  collector_.await_ends(2);
+  for (const StepOutput& output : collector_.outputs()) {
+    if (!output.stepped) continue;
+    EXPECT_EQ(output.attributed.prefill_ns + output.attributed.decode_ns, output.duration_ns);
+    EXPECT_EQ(output.attributed.prefill_ns > 0, output.step_class != StepClass::kDecode);
+    EXPECT_EQ(output.attributed.decode_ns > 0, output.step_class != StepClass::kPrefill);
+    EXPECT_EQ(output.work.prefill.flops > 0, output.step_class != StepClass::kDecode);
+    EXPECT_EQ(output.work.decode.flops > 0, output.step_class != StepClass::kPrefill);
+    const BackendInfo& info = backend_->info();
+    EXPECT_GE(output.work.total().read_bytes, info.weight_bytes);
+    EXPECT_EQ(output.work.total().written_bytes, output.counts.shape.tokens() * info.kv_bytes_per_token);
+  }
+}
+
 TEST_F(EngineTest, RefusesWhatCanNeverRun) {
   start();
   EXPECT_EQ(engine_->submit(greedy_request(1, {}, 5)).code(), StatusCode::kInvalidArgument);

@@ -1,10 +1,13 @@
 #include "tests/scheduler/plan_checker.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
+#include "backend/sim/machine.h"
 #include "backend/sim/plan_check.h"
+#include "scheduler/phase_work.h"
 
 namespace twostroke::test {
 namespace {
@@ -118,11 +121,28 @@ std::string PlanChecker::check_counts(const StepPlan& plan, const StepCounts& co
     return "context tokens miscounted";
   }
   if (counts.shape != found.shape) return "the step's tokens miscounted";
+  if (std::string error = check_work(plan, counts.shape); !error.empty()) return error;
   const size_t prefill = counts.shape.prefill_tokens;
   const size_t explained = counts.computed_tokens + counts.recomputed_tokens;
   // A prefill row may hold one more: a follower's last prompt token, or the last output token of one that came back.
   if (explained > prefill || prefill > explained + counts.shape.prefill_rows) return "prefill tokens miscounted";
   return {};
+}
+
+// The phases' work together is what the sim machine makes of the plan: its peaks times its seconds.
+std::string PlanChecker::check_work(const StepPlan& plan, const StepShape& shape) const {
+  SimMachine machine{.compute_efficiency = 1, .memory_efficiency = 1};
+  StepWork rows = StepWork::of(plan);
+  rows.block_copies = 0;  // left out of the phases' work
+  const StepCost cost = step_cost(machine, info_, rows);
+  const PhaseWork work = phase_work(shape, info_);
+  const auto differ = [](double a, double b) { return std::abs(a - b) > 1e-9 * (a + b); };
+  if (differ(work.total().flops, cost.compute_seconds * machine.peak_flops)) return "FLOPs miscounted";
+  if (differ(work.total().read_bytes + work.total().written_bytes,
+             cost.memory_seconds * machine.peak_bytes_per_second)) {
+    return "bytes miscounted";
+  }
+  return "";
 }
 
 std::string PlanChecker::check_progress(const StepPlan& plan, const StepCounts& counts, uint32_t blocks_available) {

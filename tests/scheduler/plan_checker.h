@@ -27,6 +27,7 @@ class PlanChecker {
   std::string check_row(const StepPlan& plan, const Row& row) const;
   std::string check_writes(const StepPlan& plan) const;
   std::string check_counts(const StepPlan& plan, const StepCounts& counts) const;
+  std::string check_work(const StepPlan& plan, const StepShape& shape) const;
   std::string check_progress(const StepPlan& plan, const StepCounts& counts, uint32_t blocks_available);
 
   struct Known {

@@ -63,6 +63,8 @@ Temper draw_temper(Random& random, uint32_t length_max) {
 SimOptions draw_machine(Random& random) {
   SimOptions options;
   BackendInfo& info = options.info;
+  info.output_flops = 3e7;
+  info.attention_flops_per_position = 1e4;
   info.vocab_size = static_cast<int32_t>(random.one_of({2u, 9u, 40u}));
   info.block_size = static_cast<int32_t>(random.one_of({1u, 2u, 3u, 4u, 8u}));
   info.block_count = static_cast<int32_t>(random.between(2, random.one_of({6u, 12u, 40u})));

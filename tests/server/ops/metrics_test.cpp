@@ -2,6 +2,7 @@
 #include "server/ops/metrics.h"
 
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include "exposition.h"
 
@@ -38,7 +39,7 @@ TEST_F(MetricsTest, AScrapeIsWellFormedBeforeAndAfterTheFirstStep) {
 
 TEST_F(MetricsTest, EveryFamilySaysWhatItCountsInItsName) {
   for (const auto& [family, type] : read().types) {
-    EXPECT_TRUE(family.starts_with("twostroke_") || family == "process_start_time_seconds") << family;
+    EXPECT_TRUE(family.starts_with("twostroke_") || family.starts_with("process_")) << family;
     EXPECT_EQ(family.ends_with("_total"), type == "counter") << family << " is a " << type;
     EXPECT_FALSE(family.ends_with("_ms")) << family << ": seconds are the unit";
   }
@@ -92,6 +93,73 @@ TEST_F(MetricsTest, WorkIsCountedInItsPhase) {
   EXPECT_EQ(seen["twostroke_step_rows_sum{phase=\"decode\"}"], 9);
   EXPECT_EQ(seen["twostroke_step_tokens_sum"], 200 + 12 + 60 + 9 + 4);
   EXPECT_THAT(seen.faults, IsEmpty());
+}
+
+TEST_F(MetricsTest, TokensOfPhasesAreCountedByTheClassOfTheirStep) {
+  metrics_.observe(step(StepClass::kPrefill, {.shape = {.prefill_rows = 1, .prefill_tokens = 200}}, 1));
+  metrics_.observe(
+      step(StepClass::kDecode,
+           {.shape = {.decode_rows = 5, .decode_tokens = 9}, .draft_tokens = 4, .accepted_draft_tokens = 2}, 1));
+  metrics_.observe(step(StepClass::kMixed,
+                        {.shape = {.prefill_rows = 1, .prefill_tokens = 60, .decode_rows = 4, .decode_tokens = 4}}, 1));
+  Exposition seen = read();
+  EXPECT_EQ(seen["twostroke_phase_tokens_total{class=\"prefill\",phase=\"prefill\"}"], 200);
+  EXPECT_EQ(seen["twostroke_phase_tokens_total{class=\"decode\",phase=\"decode\"}"], 7);
+  EXPECT_EQ(seen["twostroke_phase_tokens_total{class=\"mixed\",phase=\"prefill\"}"], 60);
+  EXPECT_EQ(seen["twostroke_phase_tokens_total{class=\"mixed\",phase=\"decode\"}"], 4);
+}
+
+TEST_F(MetricsTest, WorkAddsUpOverSteps) {
+  StepOutput output = step(StepClass::kMixed, {}, 1);
+  output.work = {.prefill = {.flops = 1e12, .read_bytes = 10, .written_bytes = 20},
+                 .decode = {.flops = 5, .read_bytes = 4e9, .written_bytes = 7}};
+  metrics_.observe(output);
+  metrics_.observe(output);
+  Exposition seen = read();
+  EXPECT_EQ(seen["twostroke_flops_total{phase=\"prefill\"}"], 2e12);
+  EXPECT_EQ(seen["twostroke_flops_total{phase=\"decode\"}"], 10);
+  EXPECT_EQ(seen["twostroke_read_bytes_total{phase=\"prefill\"}"], 20);
+  EXPECT_EQ(seen["twostroke_read_bytes_total{phase=\"decode\"}"], 8e9);
+  EXPECT_EQ(seen["twostroke_written_bytes_total{phase=\"prefill\"}"], 40);
+  EXPECT_EQ(seen["twostroke_written_bytes_total{phase=\"decode\"}"], 14);
+}
+
+TEST_F(MetricsTest, AttributedTimeIsBesideTheMeasuredOne) {
+  StepOutput output = step(StepClass::kMixed, {}, 30'000'000);
+  output.attributed = {.prefill_ns = 20'000'000, .decode_ns = 10'000'000};
+  metrics_.observe(output);
+  output = step(StepClass::kDecode, {}, 8'000'000);
+  output.attributed = {.decode_ns = 8'000'000};
+  metrics_.observe(output);
+  Exposition seen = read();
+  EXPECT_DOUBLE_EQ(seen["twostroke_attributed_seconds_total{phase=\"prefill\"}"], 0.02);
+  EXPECT_DOUBLE_EQ(seen["twostroke_attributed_seconds_total{phase=\"decode\"}"], 0.018);
+  EXPECT_DOUBLE_EQ(seen["twostroke_step_duration_seconds_sum{class=\"mixed\"}"], 0.03);
+}
+
+TEST_F(MetricsTest, PeaksAreThereWhereTheyAreKnown) {
+  EXPECT_EQ(metrics_.text().find("twostroke_peak"), std::string::npos);
+  BackendInfo info;
+  metrics_.set_backend(info);
+  EXPECT_EQ(metrics_.text().find("twostroke_peak"), std::string::npos) << "0 is unknown";
+  info.peak_flops = 3e12;
+  info.peak_bytes_per_second = 2e11;
+  metrics_.set_backend(info);
+  Exposition seen = read();
+  EXPECT_EQ(seen["twostroke_peak_flops_per_second"], 3e12);
+  EXPECT_EQ(seen["twostroke_peak_read_bytes_per_second"], 2e11);
+}
+
+TEST_F(MetricsTest, TheProcessIsMeasuredAtEveryScrape) {
+  Exposition before = read();
+  EXPECT_GT(before["process_resident_memory_bytes"], 1 << 20);
+  EXPECT_GE(before["process_open_fds"], 3);
+  const int descriptor = dup(0);
+  // Spends processor time, however fast it is: until the operating system says so.
+  while (read()["process_cpu_seconds_total"] <= before["process_cpu_seconds_total"]) {
+  }
+  EXPECT_EQ(read()["process_open_fds"], before["process_open_fds"] + 1);
+  close(descriptor);
 }
 
 TEST_F(MetricsTest, EventsWithoutAStepAreNoStep) {
