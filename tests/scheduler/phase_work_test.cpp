@@ -86,7 +86,9 @@ TEST(PhaseWork, AStepWithoutRowsDoesNothing) {
 // All numbers are integers far below 2^53: sums are exact.
 TEST(PhaseWork, PhasesAddUpToTheStepAndRowsToTheirPhase) {
   std::mt19937 random(20260117);
-  const auto between = [&](uint32_t low, uint32_t high) { return low + random() % (high - low + 1); };
+  const auto between = [&](uint32_t low, uint32_t high) {
+    return static_cast<uint32_t>(low + random() % (high - low + 1));
+  };
   const BackendInfo info = priced_model();
   for (int step = 0; step < 2000; ++step) {
     StepShape shape;
