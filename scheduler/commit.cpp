@@ -152,7 +152,7 @@ void Scheduler::Impl::complete_prompt(LiveRequest& live, TimeNs now) {
     event.prompt = std::move(live.prompt_scores);
   }
   live.prompt_done = true;
-  release_followers(live);
+  release_followers(live, now);
 }
 
 void Scheduler::Impl::end_pooled(LiveRequest& live, TimeNs now) {
@@ -202,6 +202,7 @@ void Scheduler::Impl::append_token(Sequence& sequence, const Drawn& drawn, bool 
   event.same_step = same_step;
   sequence.last_token = now;
 
+  if (live.tenant != nullptr) live.tenant->charge(kDecodeTokenCost);
   ++live.summary.output_tokens;
   if (live.summary.first_token < 0) live.summary.first_token = now;
 }

@@ -23,6 +23,10 @@ const char* wait_for_name(WaitFor reason) {
       return "behind_overtake_bound";
     case WaitFor::kLeaderPrompt:
       return "leader_prompt";
+    case WaitFor::kPrefix:
+      return "prefix";
+    case WaitFor::kGaveWay:
+      return "gave_way";
   }
   return "none";
 }
@@ -71,8 +75,9 @@ std::vector<std::optional<RequestExplanation>> Scheduler::Impl::explain(std::spa
   int64_t position = 0;
   uint64_t tokens_before = 0;
   bool behind_bound = false;
-  const Sequence* sequence = waiting_.first();
-  for (; sequence != nullptr && !queued.empty(); sequence = SequenceQueue::next(*sequence)) {
+  if (queued.empty()) return explanations;
+  for (const Sequence* sequence : waiting_.listed()) {
+    if (queued.empty()) break;
     if (const auto found = queued.find(sequence); found != queued.end()) {
       found->second->queue_position = position;
       found->second->queue_tokens_before = tokens_before;
@@ -129,14 +134,19 @@ void Scheduler::Impl::explain_wait(const Sequence& sequence, SequenceExplanation
     one.wait = WaitFor::kInbox;
     return;
   }
+  if (sequence.reason == WaitReason::kPrefix) {
+    one.wait = WaitFor::kPrefix;
+    return;
+  }
   if (running_.size() >= limits_.max_running) {
     one.wait = WaitFor::kNoSlot;
     return;
   }
   const bool looked_at = sequence.blocks_needed > 0 && one.activity == SequenceActivity::kWaiting;
   const uint32_t needed = looked_at ? sequence.blocks_needed : blocks_for(sequence.length());
-  const uint32_t room = room_for_admission();
-  one.wait = needed > room ? WaitFor::kNoBlocks : WaitFor::kStepFull;
+  const auto room = static_cast<uint32_t>(std::max<int64_t>(room_for_admission(), 0));
+  const bool gave_way = sequence.reason == WaitReason::kGaveWay && sequence.looked == looks_;
+  one.wait = needed > room ? WaitFor::kNoBlocks : gave_way ? WaitFor::kGaveWay : WaitFor::kStepFull;
   one.blocks_short = needed - std::min(needed, room);
 }
 

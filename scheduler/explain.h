@@ -21,6 +21,8 @@ enum class WaitFor : uint8_t {
   kStepFull,             // the step's tokens went to others
   kBehindOvertakeBound,  // one before it was overtaken max_overtakes times, and goes first now
   kLeaderPrompt,         // its sibling computes the prompt that they share
+  kPrefix,               // another request computes the beginning that both have
+  kGaveWay,              // sequences gave way in the last step, and it goes before none of them; perhaps it did itself
 };
 // "none", "inbox", "no_slot", ...: stable names for programs.
 const char* wait_for_name(WaitFor reason);

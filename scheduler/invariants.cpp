@@ -50,6 +50,29 @@ std::string check_equal(const char* what, T counted, T found) {
 
 }  // namespace
 
+// Tenants: each is known while it has requests, and counts them and its sequences in the queue.
+std::string Scheduler::Impl::check_tenants(const std::vector<const Sequence*>& waiting) const {
+  if (std::string error = fairness_.check_invariants(); !error.empty()) return error;
+  std::map<uint64_t, std::pair<uint32_t, uint32_t>> counts;  // requests, sequences that wait
+  for (const auto& [id, live] : requests_) {
+    const uint64_t tenant = live->request.tenant;
+    const bool fair = limits_.order == Order::kFair;
+    if (live->tenant != (fair ? fairness_.find(tenant) : nullptr)) {
+      return "request " + std::to_string(id) + " is charged to another tenant";
+    }
+    ++counts[tenant].first;
+  }
+  for (const Sequence* sequence : waiting) ++counts[sequence->request->request.tenant].second;
+  for (const auto& [id, count] : counts) {
+    const Tenant* tenant = fairness_.find(id);
+    if (tenant == nullptr) continue;
+    if (tenant->requests != count.first || tenant->waiting != count.second) {
+      return "tenant " + std::to_string(id) + " counts its requests wrongly";
+    }
+  }
+  return {};
+}
+
 std::string Scheduler::Impl::check_invariants() const {
   if (std::string error = pool_.check_invariants(); !error.empty()) return error;
   if (std::string error = cache_.check_invariants(); !error.empty()) return error;
@@ -81,8 +104,14 @@ std::string Scheduler::Impl::check_invariants() const {
         follows = true;
         ++found.sequences_waiting;
       }
+      if ((sequence.state == SequenceState::kWaiting) != (sequence.line != nullptr)) {
+        return name + " is in the queue, or not, contrary to its state: the queue does not hold what waits";
+      }
       if (sequence.state == SequenceState::kWaiting) {
         waiting.push_back(&sequence);
+        ++found.sequences_by_reason[static_cast<size_t>(sequence.reason)];
+        if (sequence.overtakes > limits_.max_overtakes) return name + " was overtaken too often";
+        if (sequence.waiting_since > clock_) return name + " waits since a moment that has not come yet";
         ++found.sequences_waiting;
       }
       if (!holds_blocks) continue;
@@ -125,6 +154,7 @@ std::string Scheduler::Impl::check_invariants() const {
       }
     }
     const std::string name = "request " + std::to_string(id);
+    if (live->level != live->request.priority && live->level != kAgedLevel) return name + " has a level of its own";
     if (unfinished == 0) return name + " has no sequence left, but has not ended";
     if (unfinished != live->unfinished) return name + " counts its unfinished sequences wrongly";
     if (live_running != live->running) return name + " counts its running sequences wrongly";
@@ -156,14 +186,9 @@ std::string Scheduler::Impl::check_invariants() const {
   if (!std::ranges::equal(running, running_)) return "the list of running sequences is not what runs, in order";
   if (running_.size() > limits_.max_running) return "more sequences run than may";
   if (drafts > step_drafts_max_) return "the step has more drafts than it may";
-  std::ranges::sort(waiting, older);
-  const Sequence* queued = waiting_.first();
-  for (const Sequence* sequence : waiting) {
-    if (queued != sequence) return "the queue does not hold what waits, in order";
-    if (sequence->overtakes > limits_.max_overtakes) return name_of(*sequence) + " was overtaken too often";
-    queued = SequenceQueue::next(*queued);
-  }
-  if (queued != nullptr || waiting_.size() != waiting.size()) return "the queue holds more than what waits";
+  if (std::string error = waiting_.check_invariants(waiting); !error.empty()) return error;
+  if (std::string error = check_tenants(waiting); !error.empty()) return error;
+  if (headroom_ > pool_.total() / 2) return "admission keeps more than half of the pool free";
 
   uint64_t level_tokens = 0;
   for (const auto& [priority, level] : waiting_levels_) {
@@ -177,6 +202,9 @@ std::string Scheduler::Impl::check_invariants() const {
   if (error.empty()) error = check_equal("requests_running", gauges_.requests_running, found.requests_running);
   if (error.empty()) error = check_equal("sequences_waiting", gauges_.sequences_waiting, found.sequences_waiting);
   if (error.empty()) error = check_equal("sequences_running", gauges_.sequences_running, found.sequences_running);
+  for (size_t i = 0; i < kWaitReasons && error.empty(); ++i) {
+    error = check_equal("sequences_by_reason", gauges_.sequences_by_reason[i], found.sequences_by_reason[i]);
+  }
   if (error.empty()) {
     error = check_equal("waiting_prompt_tokens", gauges_.waiting_prompt_tokens, found.waiting_prompt_tokens);
   }

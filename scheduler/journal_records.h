@@ -121,6 +121,7 @@ using JournalRecord =
 
 // ---- The fields, in their order in the file. `Io` is a ByteWriter or a ByteReader.
 
+constexpr Order last_of(Order) { return Order::kShortest; }
 constexpr Pooling last_of(Pooling) { return Pooling::kLast; }
 constexpr StatusCode last_of(StatusCode) { return StatusCode::kInternal; }
 constexpr ChunkReason last_of(ChunkReason) { return static_cast<ChunkReason>(kChunkReasons - 1); }
@@ -145,10 +146,10 @@ void costs_fields(Io& io, Costs& costs) {
 
 template <typename Io, typename Limits>
 void limits_fields(Io& io, Limits& limits) {
-  auto& [step_tokens, running, chunk_tokens, itl_target_ns, waiting_requests, waiting_tokens, overtakes, prefix_cache,
-         costs, draft_tokens] = limits;
-  io(step_tokens, running, chunk_tokens, itl_target_ns, waiting_requests, waiting_tokens, overtakes, prefix_cache,
-     draft_tokens);
+  auto& [step_tokens, running, chunk_tokens, itl_target_ns, waiting_requests, waiting_tokens, order, aging_ms,
+         overtakes, preemptions, prefix_cache, costs, draft_tokens] = limits;
+  io(step_tokens, running, chunk_tokens, itl_target_ns, waiting_requests, waiting_tokens, order, aging_ms, overtakes,
+     preemptions, prefix_cache, draft_tokens);
   optional_fields(io, costs, [&io](auto& some) { costs_fields(io, some); });
 }
 

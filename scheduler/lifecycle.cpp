@@ -6,10 +6,27 @@
 
 namespace twostroke {
 
-void Scheduler::Impl::enqueue(Sequence& sequence) {
+void Scheduler::Impl::enqueue(Sequence& sequence, TimeNs now) {
+  clock_ = std::max(clock_, now);
   sequence.state = SequenceState::kWaiting;
   sequence.queued_after = step_.decided;
+  sequence.waiting_since = clock_;
+  if (limits_.order == Order::kShortest) sequence.length_key = tokens_to_compute(sequence);
   waiting_.insert(sequence);
+  sequence.reason = WaitReason::kTurn;
+  ++gauges_.sequences_by_reason[static_cast<size_t>(sequence.reason)];
+}
+
+void Scheduler::Impl::dequeue(Sequence& sequence) {
+  waiting_.remove(sequence);
+  --gauges_.sequences_by_reason[static_cast<size_t>(sequence.reason)];
+  sequence.awaits = 0;
+}
+
+void Scheduler::Impl::set_reason(Sequence& sequence, WaitReason reason) {
+  --gauges_.sequences_by_reason[static_cast<size_t>(sequence.reason)];
+  sequence.reason = reason;
+  ++gauges_.sequences_by_reason[static_cast<size_t>(sequence.reason)];
 }
 
 // The sequence has left the queue and holds the blocks that it shares.
@@ -59,15 +76,15 @@ void Scheduler::Impl::leave_running(Sequence& sequence, bool forget_blocks) {
 }
 
 // The prompt is there: its followers may fork.
-void Scheduler::Impl::release_followers(LiveRequest& live) {
+void Scheduler::Impl::release_followers(LiveRequest& live, TimeNs now) {
   for (Sequence& sequence : live.sequences) {
-    if (sequence.state == SequenceState::kFollowing) enqueue(sequence);
+    if (sequence.state == SequenceState::kFollowing) enqueue(sequence, now);
   }
 }
 
 void Scheduler::Impl::stop(Sequence& sequence, bool forget_blocks) {
   if (sequence.state == SequenceState::kFinished) return;
-  if (sequence.state == SequenceState::kWaiting) waiting_.remove(sequence);
+  if (sequence.state == SequenceState::kWaiting) dequeue(sequence);
   if (sequence.state == SequenceState::kRunning) {
     leave_running(sequence, forget_blocks);
     ++ends_;
@@ -93,7 +110,7 @@ void Scheduler::Impl::hand_over_prompt(Sequence& from, Sequence& to) {
   const uint32_t tokens = from.request->prompt_count() - 1;
   const auto end = from.blocks.begin() + blocks_for(tokens);
   prepare(to);
-  waiting_.remove(to);
+  dequeue(to);
   to.blocks.assign(from.blocks.begin(), end);
   from.blocks.erase(from.blocks.begin(), end);
   blocks_promised_ += blocks_for(tokens);  // as if `from` still needed them: what promised_to() says of it now
@@ -117,13 +134,14 @@ void Scheduler::Impl::finish(Sequence& sequence, FinishReason reason, TimeNs now
   const auto next = std::ranges::find(live.sequences, SequenceState::kFollowing, &Sequence::state);
   CHECK(next != live.sequences.end());
   live.leader = next->index;
-  enqueue(*next);
+  enqueue(*next, now);
 }
 
 void Scheduler::Impl::end_request(LiveRequest& live, Outcome outcome, const Status& error, TimeNs now) {
   for (Sequence& sequence : live.sequences) stop(sequence, /*forget_blocks=*/outcome == Outcome::kFailed);
   --gauges_.requests_waiting;
   if (!live.started) count_waiting(live, false);
+  if (live.tenant != nullptr) fairness_.leave(*live.tenant);
   live.summary.ended = now;
   Event& event = events_.emplace_back();
   event.kind = Event::Kind::kEnded;

@@ -57,14 +57,14 @@ void add_row(Digest& digest, const Row& row) {
 
 void add_counts(Digest& digest, const StepCounts& counts) {
   // Which drafts are accepted is not known yet.
-  const auto& [shape, predicted, computed, cached, recomputed, sampled, drafts, accepted, scored, preemptions,
+  const auto& [shape, predicted, computed, cached, recomputed, sampled, drafts, accepted, scored, preemptions, pushed,
                queries] = counts;
   const auto& [prefill_rows, prefill_tokens, decode_rows, decode_tokens, logit_tokens, prefill_context, decode_context,
                prefill_positions, decode_positions] = shape;
   digest.add(static_cast<uint64_t>(predicted));
   for (const uint64_t count : {prefill_context, decode_context, prefill_positions, decode_positions}) digest.add(count);
   for (const uint32_t count : {prefill_rows, prefill_tokens, decode_rows, decode_tokens, logit_tokens, computed, cached,
-                               recomputed, sampled, drafts, scored, preemptions, queries}) {
+                               recomputed, sampled, drafts, scored, preemptions, pushed, queries}) {
     digest.add(count);
   }
 }

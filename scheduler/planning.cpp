@@ -1,5 +1,7 @@
-// A step is decided: a row for everything that has one token to go, then prefill chunks, then newcomers.
+// A step is decided: a row for everything that has one token to go, then prefill chunks of those that run and of
+// newcomers.
 #include <algorithm>
+#include <limits>
 
 #include "kernels/check.h"
 #include "scheduler/scheduler_impl.h"
@@ -9,18 +11,27 @@ namespace twostroke {
 void Scheduler::Impl::schedule(TimeNs now, StepPlan& plan, StepCounts& counts) {
   CHECK(!step_.in_flight, "schedule() before the last plan was committed");
   step_.now = now;
-  step_.preempted = false;
+  step_.ran_out = false;
+  step_.gave_way.reset();
+  step_.closed = false;
+  step_.prefill_tokens = 0;
+  step_.aside = 0;
   step_.masks_due = false;
   step_.tokens_left = limits_.max_step_tokens;
   step_.counts = {};
   step_.planned.clear();
   step_.copies.clear();
   order_ = running_;  // preemption changes running_ underneath
+  passed_.clear();
+  in_flight_listed_ = false;
+  ++looks_;
+  clock_ = std::max(clock_, now);
 
+  let_age();
   plan_decodes();
   limit_prefill();
   plan_prefills();
-  admit_waiting();
+  settle_headroom();
   plan_drafts();
   write_plan(plan);
   counts = step_.counts;
@@ -62,30 +73,102 @@ void Scheduler::Impl::limit_prefill() {
   step_.tokens_left = std::min(step_.tokens_left, budget_.prefill_tokens);
 }
 
-// A chunk shrinks to the blocks that there are. Only the oldest sequence takes blocks from others for a prefill, which
-// is what keeps everything moving; the others just wait for decodes to end.
+// Level by level, the best first, running prompts and those that wait together: what one level leaves goes to the next.
 void Scheduler::Impl::plan_prefills() {
-  for (Sequence* sequence : order_) {
-    if (step_.tokens_left == 0) return;
-    if (sequence->state != SequenceState::kRunning || sequence->to_go() == 1) continue;
-    const auto fitting = [&] {
-      return (sequence->blocks.size() + pool_.available()) * block_size_ - sequence->computed;
-    };
-    if (fitting() == 0 && !(sequence == running_.front() && make_room(*sequence))) continue;
-    uint32_t count = std::min({sequence->to_go(), limits_.max_chunk_tokens, step_.tokens_left});
-    count = static_cast<uint32_t>(std::min<size_t>(count, fitting()));
-    take_row(*sequence, count);
+  advance_first();
+  list_prefills();
+  size_t begin = 0;
+  for (Level level = kAgedLevel;; ++level) {
+    // A newcomer may have pushed some out.
+    while (begin < prefills_.size() && prefills_[begin]->state != SequenceState::kRunning) ++begin;
+    const Sequence* waiting = step_.closed ? nullptr : waiting_.first_at(level);
+    if (begin == prefills_.size() && waiting == nullptr) return;
+    if (step_.closed && step_.tokens_left == 0) return;
+    level = waiting == nullptr          ? prefills_[begin]->level()
+            : begin == prefills_.size() ? waiting->level()
+                                        : std::min(prefills_[begin]->level(), waiting->level());
+    size_t end = begin;
+    while (end < prefills_.size() && prefills_[end]->level() == level) ++end;
+    plan_level(level, std::span(prefills_).subspan(begin, end - begin));
+    begin = end;
   }
 }
 
+// The oldest of the best level, which takes blocks from others if it must: that is what keeps everything moving. The
+// others wait for decodes to end.
+void Scheduler::Impl::advance_first() {
+  if (running_.empty() || step_.tokens_left == 0) return;
+  Sequence& first = *running_.front();
+  if (first.to_go() == 1 || fitting_tokens(first) > 0) return;
+  if (make_room(first)) grow_row(first, (step_.tokens_left + 1) / 2);
+}
+
+// The running prompts, in the order in which they get tokens.
+void Scheduler::Impl::list_prefills() {
+  prefills_.clear();
+  for (Sequence* sequence : order_) {
+    if (sequence->state == SequenceState::kRunning && sequence->to_go() > 1) prefills_.push_back(sequence);
+  }
+  step_.prefilling = !prefills_.empty();
+  if (limits_.order != Order::kFair) return;
+  std::ranges::sort(prefills_, [](const Sequence* a, const Sequence* b) {
+    const double service_a = a->request->tenant->service;
+    const double service_b = b->request->tenant->service;
+    if (a->level() != b->level() || service_a == service_b) return precedes(*a, *b);
+    return service_a < service_b;
+  });
+}
+
+// The first of the running prompts gets half of the tokens, so that it advances whoever comes. The other half is first
+// for newcomers whose prompt ends in this step: a short one does not wait behind long ones. What they leave goes to all
+// running prompts in their order, and then to newcomers whose prompt is longer.
+void Scheduler::Impl::plan_level(Level level, std::span<Sequence* const> prefills) {
+  newcomers_.clear();
+  if (!prefills.empty()) {
+    if (limits_.order == Order::kFair) admit_level(level, prefills.front()->request->tenant->service);
+    const Sequence* waiting = step_.closed ? nullptr : waiting_.first_at(level);
+    const bool shares = prefills.size() > 1 || (waiting != nullptr && waiting->level() == level);
+    grow_row(*prefills.front(), shares ? (step_.tokens_left + 1) / 2 : step_.tokens_left);
+  }
+  admit_level(level, std::numeric_limits<double>::infinity());
+  for (Sequence* sequence : prefills) grow_row(*sequence, step_.tokens_left);
+  for (Sequence* sequence : newcomers_) grow_row(*sequence, step_.tokens_left);
+  admit_deferred(level);
+}
+
+// How many more tokens of it the blocks that it holds and those that are there have room for.
+uint64_t Scheduler::Impl::fitting_tokens(const Sequence& sequence) const {
+  return (sequence.blocks.size() + uint64_t{pool_.available()}) * block_size_ - sequence.computed - sequence.planned;
+}
+
+// A chunk, or more of one, of a running prompt: as far as the step's tokens and the blocks that there are go.
+void Scheduler::Impl::grow_row(Sequence& sequence, uint32_t tokens_max) {
+  if (sequence.state != SequenceState::kRunning) return;
+  const uint32_t count = std::min({sequence.to_go() - sequence.planned, limits_.max_chunk_tokens - sequence.planned,
+                                   step_.tokens_left, tokens_max});
+  const uint64_t fitting = std::min<uint64_t>(count, fitting_tokens(sequence));
+  if (fitting > 0) take_row(sequence, static_cast<uint32_t>(fitting));
+}
+
+// A row for the sequence, or more tokens in the one that it has.
 void Scheduler::Impl::take_row(Sequence& sequence, uint32_t count) {
-  hold_blocks(sequence, sequence.computed + count);
-  sequence.planned = count;
+  hold_blocks(sequence, sequence.computed + sequence.planned + count);
+  if (sequence.planned == 0) step_.planned.push_back(&sequence);
+  sequence.planned += count;
   step_.tokens_left -= count;
-  step_.planned.push_back(&sequence);
+  if (is_decode(sequence)) return;
+  step_.prefill_tokens += count;
+  if (Tenant* tenant = sequence.request->tenant) tenant->charge(kPrefillTokenCost * count);
 }
 
 void Scheduler::Impl::give_back_row(Sequence& sequence) {
+  if (!is_decode(sequence)) {
+    step_.prefill_tokens -= sequence.planned;
+    if (Tenant* tenant = sequence.request->tenant) {
+      tenant->charge(-kPrefillTokenCost * sequence.planned);
+      waiting_.service_fell(tenant->id);
+    }
+  }
   step_.tokens_left += sequence.planned;
   sequence.planned = 0;
   sequence.drafts = 0;

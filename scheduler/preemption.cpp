@@ -1,11 +1,11 @@
-// Who gives up blocks when there are none. A victim's blocks are released, tail first, and it goes back to its place in
-// the queue; later it computes again what the prefix cache no longer has.
+// Who gives way: when there are no blocks, and when a better priority finds no room. A victim's blocks are released,
+// tail first, and it goes back to its place in the queue; later it computes again what the prefix cache no longer has.
 //
-// Why this always makes progress: the first of the running sequences (the oldest of the best priority; here simply the
-// oldest) is never a victim, and takes blocks from all others if it must; validate() has made sure that it fits into
-// the pool alone. So in every step it advances by a token at least, and ends; then the next is the oldest. A newcomer
-// that goes before it may take its place, but of its own priority there are only as many as arrived before it; those of
-// better priorities may keep it waiting, which is what priorities mean.
+// Why this always makes progress: the first of the running sequences (the oldest of the best level; here simply the
+// oldest) never gives way for want of blocks, and takes them from all others if it must; validate() has made sure that
+// it fits into the pool alone. So it advances in every step that has a token for it, and ends; then the next is the
+// oldest. A newcomer that goes before it may take its place, but of its own level there are only as many as arrived
+// before it. Those of better priorities may keep it waiting, which is what priorities mean, until it ages.
 #include <algorithm>
 
 #include "kernels/check.h"
@@ -16,6 +16,7 @@ namespace twostroke {
 // Makes at least one block available for `sequence`. False: it gets no row in this step, because it has given way
 // itself, or waits with the blocks that it has.
 bool Scheduler::Impl::make_room(Sequence& sequence) {
+  step_.ran_out = true;
   if (Sequence* victim = cheapest_victim(sequence)) {
     preempt(*victim);
     return true;
@@ -28,24 +29,76 @@ bool Scheduler::Impl::make_room(Sequence& sequence) {
   return false;
 }
 
-// The running sequence, other than the oldest and `sequence` itself, whose end frees a block: of the worst priority,
-// and not of a better one than `sequence`; of these the one that loses the least work; of equals the youngest. Null
-// when there is none.
+// The running sequence, other than the oldest and `sequence` itself, whose end frees a block: of the worst level, and
+// not of a better one than `sequence`; of these the cheapest; of equals the youngest. Null when there is none.
 Sequence* Scheduler::Impl::cheapest_victim(const Sequence& sequence) const {
   Sequence* best = nullptr;
-  uint32_t best_loss = 0;
   for (size_t i = running_.size(); i-- > 1;) {
     Sequence* candidate = running_[i];
-    const int32_t priority = candidate->request->request.priority;
-    // In order of priority, from the worst: nothing comes that is as bad as what was found, or as `sequence`.
-    if (priority < (best != nullptr ? best : &sequence)->request->request.priority) break;
+    // In order of level, from the worst: nothing comes that is as bad as what was found, or as `sequence`.
+    if (candidate->level() < (best != nullptr ? best : &sequence)->level()) break;
     if (candidate == &sequence || !frees_a_block(*candidate)) continue;
-    const uint32_t loss = uncached_work(*candidate);
-    if (best != nullptr && loss >= best_loss) continue;
-    best = candidate;
-    best_loss = loss;
+    if (best == nullptr || is_cheaper(*candidate, *best)) best = candidate;
   }
   return best;
+}
+
+// Those that have given way max_preemptions times come last; otherwise by what is lost.
+bool Scheduler::Impl::is_cheaper(const Sequence& a, const Sequence& b) const {
+  const bool spare_a = a.preemptions >= limits_.max_preemptions;
+  const bool spare_b = b.preemptions >= limits_.max_preemptions;
+  if (spare_a != spare_b) return spare_b;
+  return uncached_work(a) < uncached_work(b);
+}
+
+// Whether something runs that must give way to `newcomer` if it is in its way. The priority that a client gave is
+// compared with the level of what runs: what has aged is not pushed out, and does not push out by its age. Whoever is
+// pushed out has a worse priority than who did it, and so never does the same to that one, nor to what that one may be
+// pushed out by: no two push each other out in turns.
+bool Scheduler::Impl::may_push_out(const Sequence& newcomer) const {
+  return !running_.empty() && running_.back()->level() > newcomer.priority();
+}
+
+// The running sequence of the worst level, worse than the priority of `newcomer`, whose end gives it what it needs; of
+// these the cheapest, of equals the youngest. Also the oldest, when it is worse: then `newcomer` takes its place as the
+// one that always advances.
+Sequence* Scheduler::Impl::worse_victim(const Sequence& newcomer, Need need) const {
+  Sequence* best = nullptr;
+  for (size_t i = running_.size(); i-- > 0;) {
+    Sequence* candidate = running_[i];
+    if (candidate->level() <= newcomer.priority()) break;
+    if (best != nullptr && candidate->level() < best->level()) break;
+    if (need == Need::kRow && candidate->planned == 0) continue;
+    if (need == Need::kBlock && !frees_a_block(*candidate)) continue;
+    if (best == nullptr || is_cheaper(*candidate, *best)) best = candidate;
+  }
+  return best;
+}
+
+bool Scheduler::Impl::push_out(const Sequence& newcomer, Need need) {
+  Sequence* victim = worse_victim(newcomer, need);
+  if (victim == nullptr) return false;
+  preempt(*victim);
+  ++step_.counts.preemptions_for_priority;
+  return true;
+}
+
+// Blocks for `newcomer` from what is worse than it; nobody is pushed out unless that is enough.
+bool Scheduler::Impl::push_out_for_blocks(const Sequence& newcomer, const Prefix& prefix) {
+  int64_t room = room_for_admission();
+  for (size_t i = running_.size(); i-- > 0 && running_[i]->level() > newcomer.priority();) {
+    const Sequence& victim = *running_[i];
+    room += 1 + promised_to(victim);
+    for (size_t k = 0; k < victim.blocks.size(); ++k) {
+      const bool shared = k < hits_.size() && hits_[k] == victim.blocks[k];
+      room += !shared && pool_.references(victim.blocks[k]) == 1 ? 1 : 0;
+    }
+  }
+  if (room < blocks_to_take(newcomer, prefix)) return false;
+  while (room_for_admission() < blocks_to_take(newcomer, prefix)) {
+    if (!push_out(newcomer, Need::kBlock) && !push_out(newcomer, Need::kSlot)) return false;
+  }
+  return true;
 }
 
 // Tokens that it would have to compute again. Its blocks in the prefix cache survive, for a while at least.
@@ -82,10 +135,27 @@ void Scheduler::Impl::preempt_sharers(const Sequence& sequence) {
 void Scheduler::Impl::preempt(Sequence& sequence) {
   if (sequence.planned > 0) give_back_row(sequence);
   leave_running(sequence, /*forget_blocks=*/false);
-  enqueue(sequence);
-  step_.preempted = true;
+  enqueue(sequence, step_.now);
+  set_reason(sequence, WaitReason::kGaveWay);
+  sequence.looked = looks_;  // it does not come straight back
+  ++sequence.preemptions;
+  step_.gave_way = std::min(step_.gave_way.value_or(sequence.level()), sequence.level());
   ++step_.counts.preemptions;
   ++sequence.request->summary.preemptions;
+}
+
+// Headroom: blocks that admission leaves free besides one for each running sequence, so that those who came back do
+// not push each other out again. It doubles, and grows by one for each running sequence, with every step in which
+// blocks run out, up to half of the pool; it falls by a 32nd, one block at least, in every other step, and to nothing
+// when nothing runs. A function of the steps alone.
+void Scheduler::Impl::settle_headroom() {
+  if (running_.empty()) {
+    headroom_ = 0;
+  } else if (step_.ran_out) {
+    headroom_ = std::min(2 * headroom_ + static_cast<uint32_t>(running_.size()), pool_.total() / 2);
+  } else {
+    headroom_ -= std::min(headroom_, 1 + headroom_ / 32);
+  }
 }
 
 }  // namespace twostroke

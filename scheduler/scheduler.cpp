@@ -57,7 +57,8 @@ Scheduler::Impl::Impl(const SchedulerLimits& wanted, const BackendInfo& info)
       step_drafts_max_(step_drafts(info)),
       costs_(cost_model_for(wanted, info)),
       pool_(static_cast<uint32_t>(info.block_count), [this](BlockId block) { cache_.evicted(block); }),
-      cache_(pool_, block_size_) {
+      cache_(pool_, block_size_),
+      waiting_(limits_.order) {
   gauges_.blocks_total = pool_.total();
 }
 
@@ -156,6 +157,7 @@ SchedulerGauges Scheduler::gauges() const {
     gauges.positions_unused += sequence->blocks.size() * impl_->block_size_ - sequence->computed;
   }
   gauges.positions_used = uint64_t{gauges.blocks_referenced} * impl_->block_size_ - gauges.positions_unused;
+  gauges.blocks_headroom = impl_->headroom_;
   gauges.prefill_chunk_tokens = impl_->budget_.prefill_tokens;
   gauges.chunk_reason = impl_->budget_.reason;
   gauges.ridge_tokens = impl_->ridge_tokens_;

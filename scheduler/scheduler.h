@@ -15,14 +15,26 @@
 // Guarantees
 // - Every accepted request gets exactly one terminal event, whatever happens (event.h).
 // - Every running decode gets its row in every step: max_running is cut to what a step can carry. One may have to wait
-//   only where blocks have run out and it holds nothing that would help if it gave way.
-// - Everything goes by priority (Request::priority, the lower first), strictly, and by arrival within one priority.
-//   While requests of a better priority keep coming, those of a worse one may wait for ever: nothing ages yet. Running
-//   sequences are not preempted to let a better priority in; it starts as soon as there is room.
+//   only where blocks have run out and it holds nothing that would help if it gave way, or it gives way itself.
+// - Everything goes by priority (Request::priority, the lower first), strictly, and within one priority by the
+//   configured order (order.h): by arrival, by what each tenant has been served, or the shortest first.
+// - A request of a better priority than something that runs starts in the next step: where there is no slot, no token
+//   beside the decodes, or no block for it, running sequences of the worst priority give way, if that is enough. The
+//   priorities as given are compared, so that no two push each other out in turns.
+// - Nothing waits for ever: once in every aging interval the longest waiting goes first, and from then on runs and
+// waits
+//   before all priorities, and is not pushed out for any.
+// - A short prompt does not wait behind long ones: the first of the running prompts gets half of the step's prefill
+//   tokens at most while others want some, and newcomers whose prompt ends in this step come before longer ones of
+//   their priority, as often as max_overtakes allows.
+// - A prompt that begins like one that is being computed waits for that beginning, instead of computing it again; no
+//   longer than the other runs, and holding up nobody.
 // - When blocks run out the victim is, of those with the worst priority and none better than the one in need, the
-//   sequence whose loss of uncached work is least; it is put back at its place in the queue, and only if that frees a
-//   block. The first of the running sequences (the oldest of the best priority) is never a victim, so that it always
-//   advances, and everything ends. A request too big for the whole pool is refused at submit.
+//   sequence whose loss of uncached work is least, of those that have not given way max_preemptions times yet where
+//   there are any; it is put back at its place in the queue, and only if that frees a block. The first of the running
+//   sequences (the oldest of the best priority) never gives way for that, so that it always advances, and everything
+//   ends. For a while after, admission leaves more blocks free. A request too big for the whole pool is refused at
+//   submit.
 // - Admission is in order of the queue, for sequences all of whose tokens fit into blocks that are neither held nor
 //   promised. What cannot be scheduled now does not hold up what can (a step looks past 32 of them), but a sequence is
 //   overtaken by those behind it at most max_overtakes times; then nothing behind it is admitted until it is.
@@ -38,6 +50,7 @@
 // Thread-safety: step thread only.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -51,6 +64,7 @@
 #include "scheduler/event.h"
 #include "scheduler/explain.h"
 #include "scheduler/forecast.h"
+#include "scheduler/order.h"
 #include "scheduler/request.h"
 #include "scheduler/step_budget.h"
 #include "scheduler/step_shape.h"
@@ -68,7 +82,10 @@ struct SchedulerLimits {
   TimeNs itl_target_ns = 0;        // between two tokens of requests without an objective of their own; 0: none
   uint32_t max_waiting_requests = 1024;
   uint64_t max_waiting_tokens = 1 << 20;  // prompt tokens of requests not yet started; one alone may exceed it
+  Order order = Order::kFcfs;             // of those that wait, within a priority
+  uint32_t aging_ms = 10'000;             // once in so long the longest waiting goes first (order.h); 0: never
   uint32_t max_overtakes = 64;            // how often a waiting sequence may be passed over by later ones; 0: never
+  uint32_t max_preemptions = 4;           // of one sequence, where another of its level can give way in its place
   bool prefix_cache = true;
   std::optional<CostCoefficients> costs;  // what the cost model begins with (calibration.h); none: a guess
   // Drafts of one row; cut to kMaxDraftTokens and to what a step can carry. 0: no speculation. See drafter.h for where
@@ -82,7 +99,8 @@ struct SchedulerGauges {
   uint32_t requests_running = 0;  // at least one sequence holds blocks
   uint32_t sequences_waiting = 0;
   uint32_t sequences_running = 0;
-  uint64_t waiting_prompt_tokens = 0;  // of requests that never started
+  std::array<uint32_t, kWaitReasons> sequences_by_reason{};  // of those in the queue; siblings that follow are not yet
+  uint64_t waiting_prompt_tokens = 0;                        // of requests that never started
   uint32_t blocks_total = 0;
   uint32_t blocks_free = 0;
   uint32_t blocks_cached = 0;
@@ -90,6 +108,7 @@ struct SchedulerGauges {
   // Of referenced blocks: those that hold a token, and those that a sequence holds for tokens to come.
   uint64_t positions_used = 0;
   uint64_t positions_unused = 0;
+  uint32_t blocks_headroom = 0;  // kept free by admission since blocks last ran out
   // Of the last step planned.
   uint32_t prefill_chunk_tokens = 0;  // that prefill might take of it
   ChunkReason chunk_reason = ChunkReason::kNothingDecodes;
@@ -114,7 +133,8 @@ struct StepCounts {
   uint32_t accepted_draft_tokens = 0;  // of these, what became output; known after the step, and filled by the engine
   uint32_t scored_tokens = 0;  // prompt tokens whose log-probability was computed. Logits: sampled + draft + scored
   uint32_t preemptions = 0;
-  uint32_t prefix_queries = 0;  // prompt tokens looked up in the prefix cache, counted once per request
+  uint32_t preemptions_for_priority = 0;  // of those: to let a better priority in
+  uint32_t prefix_queries = 0;            // prompt tokens looked up in the prefix cache, counted once per request
 };
 
 class JournalOutput;

@@ -3,7 +3,8 @@
 //     submit.cpp      validate, submit                            requests come in
 //     planning.cpp    schedule: decodes, prefill chunks, the plan  \ a step is decided
 //     admission.cpp   waiting sequences start; forks                |
-//     preemption.cpp  who gives up blocks when there are none       |
+//     sharing.cpp     who waits for what another is computing       |
+//     preemption.cpp  who gives way, and who is pushed out          |
 //     speculation.cpp  drafts                                      /
 //     commit.cpp      commit, fail                                 a step has run
 //     lifecycle.cpp   how sequences and requests start and end, with their gauges
@@ -18,8 +19,10 @@
 #pragma once
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -36,9 +39,11 @@
 
 namespace twostroke {
 
-// How many blocked sequences a step looks past for one that fits, so that a step's cost does not depend on how many
-// wait.
+// How many blocked sequences a step looks past for one that fits, and how many that await a prefix, so that a step's
+// cost does not depend on how many wait. Of one tenant, only so many in a row.
 constexpr uint32_t kAdmissionLookahead = 32;
+constexpr uint32_t kPrefixLookahead = 128;
+constexpr uint32_t kTenantLookahead = 8;
 
 struct Scheduler::Impl {
   Impl(const SchedulerLimits& wanted, const BackendInfo& info);
@@ -52,6 +57,11 @@ struct Scheduler::Impl {
   void plan_decodes();
   void limit_prefill();
   void plan_prefills();
+  void list_prefills();
+  void plan_level(Level level, std::span<Sequence* const> prefills);
+  void advance_first();
+  void grow_row(Sequence& sequence, uint32_t tokens_max);
+  uint64_t fitting_tokens(const Sequence& sequence) const;
   void take_row(Sequence& sequence, uint32_t count);
   void give_back_row(Sequence& sequence);
   void hold_blocks(Sequence& sequence, uint32_t positions);
@@ -65,21 +75,51 @@ struct Scheduler::Impl {
     uint32_t tokens = 0;
     const Sequence* sibling = nullptr;  // whose blocks they are; null: those in `hits_`
   };
-  void admit_waiting();
-  bool try_admit(Sequence& sequence, bool first_blocked);
+  enum class Look : uint8_t {
+    kStarted,
+    kPassed,  // those behind it overtake it if they start
+    kAside,   // it waits for something that those behind it do not take from it
+    kMoved,   // it has another place now
+    kClosed,  // nobody starts any more in this step
+  };
+  void let_age();
+  void admit_level(Level level, double service_below);
+  void admit_deferred(Level level);
+  bool admit_eldest(Level level);
+  bool take_look(Sequence& sequence, Look look);
+  Look look_at(Sequence& sequence);
+  Look try_start(Sequence& sequence, bool may_defer);
+  bool is_open_to(Sequence& sequence);
+  bool goes_to_another_place(Sequence& sequence, const Prefix& prefix);
+  void count_overtakes(const Sequence& started);
+  uint32_t blocks_to_take(const Sequence& sequence, const Prefix& prefix) const;
+  uint32_t tokens_to_compute(const Sequence& sequence);
   Prefix find_prefix(const Sequence& sequence);
   const Sequence* sibling_with(const Sequence& sequence, uint32_t tokens) const;
   void start(Sequence& sequence, const Prefix& prefix);
   void prepare(Sequence& sequence);
-  uint32_t room_for_admission() const;
+  int64_t room_for_admission() const;
+
+  // --- sharing.cpp
+  bool still_awaits(Sequence& sequence);
+  bool awaits_another(Sequence& sequence);
+  void list_in_flight();
+  void add_in_flight(Sequence& sequence);
 
   // --- preemption.cpp
   bool make_room(Sequence& sequence);
   Sequence* cheapest_victim(const Sequence& sequence) const;
+  bool is_cheaper(const Sequence& a, const Sequence& b) const;
+  bool may_push_out(const Sequence& newcomer) const;
+  enum class Need : uint8_t { kSlot, kRow, kBlock };
+  Sequence* worse_victim(const Sequence& newcomer, Need need) const;
+  bool push_out(const Sequence& newcomer, Need need);
+  bool push_out_for_blocks(const Sequence& newcomer, const Prefix& prefix);
   uint32_t uncached_work(const Sequence& sequence) const;
   bool frees_a_block(const Sequence& sequence) const;
   void preempt_sharers(const Sequence& sequence);
   void preempt(Sequence& sequence);
+  void settle_headroom();
 
   // --- speculation.cpp
   void plan_drafts();
@@ -113,10 +153,12 @@ struct Scheduler::Impl {
   void cancel(RequestId request, TimeNs now);
   void finish_sequence(RequestId request, uint32_t index, TimeNs now);
   void fail_all(const Status& error, TimeNs now);
-  void enqueue(Sequence& sequence);
+  void enqueue(Sequence& sequence, TimeNs now);
+  void dequeue(Sequence& sequence);
+  void set_reason(Sequence& sequence, WaitReason reason);
   void enter_running(Sequence& sequence);
   void leave_running(Sequence& sequence, bool forget_blocks);
-  void release_followers(LiveRequest& live);
+  void release_followers(LiveRequest& live, TimeNs now);
   Sequence* heir_of(const Sequence& sequence);
   void hand_over_prompt(Sequence& from, Sequence& to);
   void finish(Sequence& sequence, FinishReason reason, TimeNs now);
@@ -145,6 +187,7 @@ struct Scheduler::Impl {
 
   // --- invariants.cpp
   std::string check_invariants() const;
+  std::string check_tenants(const std::vector<const Sequence*>& waiting) const;
 
   bool uses_cache(const LiveRequest& live) const { return limits_.prefix_cache && live.request.use_prefix_cache; }
   // What needs every position computed finds nothing there.
@@ -190,11 +233,16 @@ struct Scheduler::Impl {
 
   std::unordered_map<RequestId, std::unique_ptr<LiveRequest>> requests_;
   std::vector<std::unique_ptr<LiveRequest>> ended_;  // kept until nothing of the step points to them
+  Fairness fairness_;                                // Order::kFair only
   SequenceQueue waiting_;
-  std::vector<Sequence*> running_;  // in order (precedes)
-  uint64_t blocks_promised_ = 0;    // promised_to(), summed over running_
+  TimeNs clock_ = std::numeric_limits<TimeNs>::min() / 2;    // the latest moment that it was given
+  TimeNs aged_at_ = std::numeric_limits<TimeNs>::min() / 2;  // when a request last aged
+  std::vector<Sequence*> running_;                           // in order (precedes)
+  uint32_t headroom_ = 0;                                    // blocks that admission keeps free besides: preemption.cpp
+  uint64_t blocks_promised_ = 0;                             // promised_to(), summed over running_
   SchedulerGauges gauges_;
   std::unique_ptr<JournalWriter> journal_;  // null: nobody records
+  uint64_t looks_ = 0;  // calls of schedule()
   uint64_t arrivals_ = 0;
   SequenceId sequences_made_ = 0;
 
@@ -207,8 +255,13 @@ struct Scheduler::Impl {
     uint64_t number = 0;
     uint64_t decided = 0;  // counts every schedule(), also where nothing came of it
     bool in_flight = false;
-    bool preempted = false;
-    bool masks_due = false;  // rows have masks that are not filled yet
+    bool ran_out = false;           // of blocks: somebody gave way for them
+    std::optional<Level> gave_way;  // the best level that gave way
+    bool closed = false;            // nobody starts any more
+    bool prefilling = false;        // a prompt is under way that does not end in this step
+    uint32_t prefill_tokens = 0;    // planned so far
+    uint32_t aside = 0;             // looked at and put aside
+    bool masks_due = false;         // rows have masks that are not filled yet
     TimeNs now = 0;
     uint32_t tokens_left = 0;
     TimeNs objective_ns = 0;  // the tightest of what decodes; 0: none
@@ -222,7 +275,17 @@ struct Scheduler::Impl {
 
   // Scratch, kept for its memory.
   std::vector<Sequence*> order_;
-  std::vector<Sequence*> passed_;
+  std::vector<Sequence*> prefills_;
+  std::vector<Sequence*> newcomers_;  // of the level being planned
+  std::vector<Sequence*> passed_;     // looked at in this step, and not admitted
+  // Prompts being computed whose next block the prefix cache will know.
+  struct InFlight {
+    uint64_t hash;  // of that block, as the prefix cache sees it
+    Sequence* sequence;
+  };
+  std::vector<InFlight> in_flight_;
+  bool in_flight_listed_ = false;  // in this step
+  std::vector<BlockId> known_;     // as hits_, of a sequence that only enters the queue
   std::vector<BlockId> hits_;
   std::vector<float> draft_chances_;  // (decode rows, max_draft_tokens)
 };

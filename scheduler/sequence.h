@@ -12,6 +12,8 @@
 // Thread-safety: plain values, step thread only.
 #pragma once
 
+#include <boost/intrusive/list_hook.hpp>
+#include <boost/intrusive/set_hook.hpp>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -20,6 +22,8 @@
 #include "backend/step.h"
 #include "scheduler/drafter.h"
 #include "scheduler/event.h"
+#include "scheduler/fairness.h"
+#include "scheduler/order.h"
 #include "scheduler/prefix_cache.h"
 #include "scheduler/request.h"
 #include "scheduler/token_rules.h"
@@ -34,6 +38,7 @@ enum class SequenceState : uint8_t {
 };
 
 struct LiveRequest;
+struct QueueLine {};  // SequenceQueue's own
 
 struct Sequence {
   LiveRequest* request = nullptr;
@@ -55,10 +60,22 @@ struct Sequence {
   std::vector<uint32_t> mask;  // memory of its row's mask; empty until it needs one
   bool mask_allows = true;     // anything at all, when last filled
 
-  Sequence* previous = nullptr;  // in the waiting queue
-  Sequence* next = nullptr;
-  uint32_t overtakes = 0;      // how often later sequences were admitted while it waited
+  // In the waiting queue.
+  QueueLine* line = nullptr;  // null: not there. This and the hooks are SequenceQueue's
+  boost::intrusive::set_member_hook<> in_line;
+  boost::intrusive::set_member_hook<> in_arrivals;
+  boost::intrusive::list_member_hook<> in_ages;
+  TimeNs waiting_since = 0;
+  uint32_t length_key = 0;     // Order::kShortest: tokens to compute, as far as known; else 0
+  uint32_t overtakes = 0;      // how often those behind it were admitted while it waited
   uint32_t blocks_needed = 0;  // when last looked at in the queue; a hint
+  uint64_t looked = 0;         // the last call of schedule() that looked at it
+  WaitReason reason = WaitReason::kTurn;
+  // Reason kPrefix: who computes its beginning, and up to which block.
+  SequenceId awaits = 0;
+  uint32_t awaited_blocks = 0;
+
+  uint32_t preemptions = 0;  // how often it has given way
 
   Drafter drafter;
 
@@ -73,11 +90,15 @@ struct Sequence {
   uint32_t length() const { return static_cast<uint32_t>(all_tokens().size()); }
   uint32_t to_go() const { return length() - computed; }
   uint32_t output_count() const;
+  Level level() const;
+  int32_t priority() const;
 };
 
 struct LiveRequest {
   Request request;
-  uint64_t arrival = 0;             // counts up; the order of the queue, within a priority
+  uint64_t arrival = 0;             // counts up
+  Level level = 0;                  // its priority, or kAgedLevel for good once it has aged
+  Tenant* tenant = nullptr;         // Order::kFair only
   uint32_t output_max = 0;          // tokens per sequence: max_tokens, cut to the context
   std::vector<Sequence> sequences;  // (n), never resized
 
@@ -107,12 +128,12 @@ inline std::span<const TokenId> Sequence::all_tokens() const {
   return tokens.empty() ? request->request.prompt : tokens;
 }
 inline uint32_t Sequence::output_count() const { return length() - request->prompt_count(); }
+inline Level Sequence::level() const { return request->level; }
+inline int32_t Sequence::priority() const { return request->request.priority; }
 
-// By priority, then in order of arrival, siblings by index.
+// The order of those that run: by level, then in order of arrival, siblings by index.
 inline bool precedes(const Sequence& a, const Sequence& b) {
-  const int32_t priority_a = a.request->request.priority;
-  const int32_t priority_b = b.request->request.priority;
-  if (priority_a != priority_b) return priority_a < priority_b;
+  if (a.level() != b.level()) return a.level() < b.level();
   if (a.request->arrival != b.request->arrival) return a.request->arrival < b.request->arrival;
   return a.index < b.index;
 }

@@ -104,6 +104,7 @@ Status Scheduler::Impl::submit(Request&& request, TimeNs now) {
   LiveRequest& live = *owned;
   live.request = std::move(request);
   live.arrival = ++arrivals_;
+  live.level = live.request.priority;
   live.output_max = live.pools() ? 1 : std::min(live.request.max_tokens, length_max_ - live.prompt_count());
   live.rules = TokenRules(live.request, vocab_size_);
   live.unfinished = live.request.n;
@@ -119,7 +120,11 @@ Status Scheduler::Impl::submit(Request&& request, TimeNs now) {
   ++gauges_.requests_waiting;
   gauges_.sequences_waiting += live.request.n;
   count_waiting(live, true);
-  enqueue(live.sequences[0]);
+  if (limits_.order == Order::kFair) {
+    live.tenant = &fairness_.join(live.request.tenant, live.request.tenant_weight);
+    if (live.tenant->waiting == 0) live.tenant->lift(waiting_.least_service(live.level));
+  }
+  enqueue(live.sequences[0], now);
   requests_.emplace(live.request.id, std::move(owned));
   return {};
 }

@@ -30,8 +30,8 @@ const char* openapi_debug_part() {
 },
 "schemas": {
   "DebugWait": {
-    "description": "What a sequence waits for; null: nothing. inbox: no step has seen it yet. no_slot: max-running sequences run. no_blocks: blocks_short KV blocks are missing. step_full: the step's tokens went to others. behind_overtake_bound: one before it was passed over max-overtakes times and goes first. leader_prompt: its sibling computes their prompt.",
-    "enum": [null, "inbox", "no_slot", "no_blocks", "step_full", "behind_overtake_bound", "leader_prompt"]},
+    "description": "What a sequence waits for; null: nothing. inbox: no step has seen it yet. no_slot: max-running sequences run. no_blocks: blocks_short KV blocks are missing. step_full: the step's tokens went to others. behind_overtake_bound: one before it was passed over max-overtakes times and goes first. leader_prompt: its sibling computes their prompt. prefix: another request computes the beginning that both have. gave_way: in the last step sequences gave way, and it goes before none of them.",
+    "enum": [null, "inbox", "no_slot", "no_blocks", "step_full", "behind_overtake_bound", "leader_prompt", "prefix", "gave_way"]},
   "DebugSequence": {
     "type": "object", "required": ["index", "state", "wait", "blocks_short", "tokens", "computed_tokens", "output_tokens", "blocks", "overtakes", "queue_position", "queue_tokens_before", "predicted_start_seconds"],
     "properties": {

@@ -95,7 +95,7 @@ INSTANTIATE_TEST_SUITE_P(
         StateMutation{"BlocksWhileWaiting", "does not run", [](Populated& p) { p.sequence(3).computed = 1; }},
         StateMutation{"LostFromTheQueue", "the queue does not hold",
                       [](Populated& p) { p.impl().waiting_.remove(p.sequence(3)); }},
-        StateMutation{"QueueOutOfOrder", "the queue does not hold",
+        StateMutation{"QueueOutOfOrder", "a line stands at another's place",
                       [](Populated& p) { std::swap(p.sequence(3).request->arrival, p.sequence(4).request->arrival); }},
         StateMutation{"RunningOutOfOrder", "running sequences",
                       [](Populated& p) { std::swap(p.impl().running_[0], p.impl().running_[1]); }},
@@ -107,6 +107,17 @@ INSTANTIATE_TEST_SUITE_P(
                         p.sequence(2).request->prompt_counted = 30;
                       }},
         StateMutation{"OvertakenTooOften", "overtaken", [](Populated& p) { p.sequence(3).overtakes = 65; }},
+        StateMutation{"WaitsSinceTomorrow", "not come yet",
+                      [](Populated& p) { p.sequence(4).waiting_since += kSecondNs; }},
+        StateMutation{"LongestWaitingNotFirst", "do not come first",
+                      [](Populated& p) {
+                        p.sequence(3).waiting_since = -kSecondNs, p.sequence(2).waiting_since = 0;
+                        p.sequence(4).waiting_since = -2 * kSecondNs;
+                      }},
+        StateMutation{"LevelOfItsOwn", "level of its own", [](Populated& p) { p.sequence(1).request->level = 7; }},
+        StateMutation{"ReasonNotCounted", "sequences_by_reason",
+                      [](Populated& p) { p.sequence(3).reason = WaitReason::kPrefix; }},
+        StateMutation{"HeadroomWithoutEnd", "more than half", [](Populated& p) { p.impl().headroom_ = 9; }},
         StateMutation{"PromptNotCounted", "not counted", [](Populated& p) { --p.sequence(1).request->prompt_counted; }},
         StateMutation{"EndedTwice", "no sequence left", [](Populated& p) { p.impl().stop(p.sequence(3), false); }},
         StateMutation{"GoesOnPastItsLimit", "used up", [](Populated& p) { p.sequence(1).request->output_max = 1; }},
@@ -142,8 +153,14 @@ TEST(BrokenSharing, OfFullBlocksIsFound) {
 }
 
 TEST(BrokenSharing, OfOneThatSharesNothingIsFound) {
-  Harness harness;
-  for (RequestId id = 1; id <= 2; ++id) ASSERT_TRUE(harness.submit(make_request(id, make_prompt(8), 30)).ok());
+  SchedulerLimits limits = small_limits();
+  limits.order = Order::kFair;
+  Harness harness(limits);
+  for (RequestId id = 1; id <= 2; ++id) {
+    Request request = make_request(id, make_prompt(8), 30);
+    request.tenant = id;
+    ASSERT_TRUE(harness.submit(std::move(request)).ok());
+  }
   harness.step();
   ASSERT_EQ(harness.scheduler.check_invariants(), "");
   Sequence& second = *SchedulerTestPeer::sequence(harness.scheduler, 2);

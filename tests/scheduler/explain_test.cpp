@@ -62,13 +62,13 @@ TEST(Explain, NamesTheRunningLimit) {
 TEST(Explain, NamesAFullStepAndWhoIsBefore) {
   Harness harness;
   ASSERT_TRUE(harness.submit(make_request(1, make_prompt(20), 4)).ok());
-  ASSERT_TRUE(harness.submit(make_request(2, make_prompt(7, 10), 4)).ok());
-  ASSERT_TRUE(harness.submit(make_request(3, make_prompt(4, 20), 4)).ok());
+  ASSERT_TRUE(harness.submit(make_request(2, make_prompt(9, 10), 4)).ok());
+  ASSERT_TRUE(harness.submit(make_request(3, make_prompt(12, 20), 4)).ok());
   harness.step();
   const SequenceExplanation one = explained(harness, 3);
   EXPECT_EQ(one.wait, WaitFor::kStepFull);
   EXPECT_EQ(one.queue_position, 1);
-  EXPECT_EQ(one.queue_tokens_before, 7u);
+  EXPECT_EQ(one.queue_tokens_before, 9u);
   EXPECT_EQ(one.predicted_start_ns, -1) << "no step times are known yet";
 }
 
@@ -126,6 +126,14 @@ TEST(Explain, APreemptedSequenceIsInTheQueueAgain) {
   EXPECT_EQ(one.computed, 0u);
   EXPECT_GT(one.output_tokens, 0u);
   EXPECT_EQ(harness.scheduler.explain(2)->summary.preemptions, 1u);
+}
+
+TEST(Explain, NamesAPrefixThatAnotherComputes) {
+  Harness harness;
+  ASSERT_TRUE(harness.submit(make_request(1, make_prompt(40), 4)).ok());
+  ASSERT_TRUE(harness.submit(make_request(2, make_prompt(40), 4)).ok());
+  harness.step();
+  EXPECT_EQ(explained(harness, 2).wait, WaitFor::kPrefix);
 }
 
 TEST(Explain, AnswersForSeveralAtOnceInTheirOrder) {

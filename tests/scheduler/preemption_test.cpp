@@ -38,8 +38,8 @@ TEST(Preemption, LeavesNoTraceInTheOutput) {
 
 // Criterion 5: a token of a row that was planned before its sequence gave way would be stale.
 TEST(Preemption, TakesTheVictimsRowOutOfThePlanAndRefundsItsBudget) {
-  UnderPressure harness;
-  const auto& impl = SchedulerTestPeer::impl(harness.scheduler);
+  UnderPressure harness(12);
+  auto& impl = SchedulerTestPeer::impl(harness.scheduler);
   bool seen = false;
   while (true) {
     std::vector<SequenceId> before;  // ids: a sequence that ends in the step is gone after it
@@ -49,7 +49,7 @@ TEST(Preemption, TakesTheVictimsRowOutOfThePlanAndRefundsItsBudget) {
     // Rows are decided in order of age: a victim older than one that got a row had its own already.
     bool victim_seen = false;
     std::set<SequenceId> waiting;
-    for (const Sequence* sequence = impl.waiting_.first(); sequence; sequence = SequenceQueue::next(*sequence)) {
+    for (const Sequence* sequence = impl.waiting_.first(); sequence; sequence = impl.waiting_.next(*sequence)) {
       waiting.insert(sequence->id);
     }
     for (const SequenceId id : before) {
@@ -102,10 +102,13 @@ TEST(Preemption, OfEqualLossesTakesTheYoungest) {
 TEST(Preemption, NeverTakesAVictimThatFreesNothing) {
   SimOptions machine = small_machine();
   machine.info.block_count = 11;
-  Harness harness(wide_limits(), std::move(machine));
+  SchedulerLimits limits = wide_limits();
+  limits.order = Order::kFair;  // nobody waits for what another tenant computes
+  Harness harness(limits, std::move(machine));
   for (RequestId id = 1; id <= 3; ++id) {
     Request request = make_request(id, id == 1 ? make_prompt(16) : make_prompt(8, 20), 25);
     request.sampling.temperature = 0;
+    request.tenant = id;
     ASSERT_TRUE(harness.submit(std::move(request)).ok());
   }
   // Every 4 steps all three need a block at once, the twins of which one is given back when it is full. In step 10 the
@@ -133,10 +136,10 @@ TEST(Preemption, PutsTheVictimBackAtThePlaceOfItsArrival) {
   ASSERT_TRUE(harness.submit(make_request(9, make_prompt(40, 11), 3)).ok());
   while (harness.step() && harness.counts.preemptions == 0) {
   }
-  const auto& impl = SchedulerTestPeer::impl(harness.scheduler);
+  auto& impl = SchedulerTestPeer::impl(harness.scheduler);
   ASSERT_NE(impl.waiting_.first(), nullptr);
   EXPECT_LE(impl.waiting_.first()->request->request.id, 4u);
-  EXPECT_EQ(SequenceQueue::next(*impl.waiting_.first())->request->request.id, 9u);
+  EXPECT_EQ(impl.waiting_.next(*impl.waiting_.first())->request->request.id, 9u);
   harness.run();
   EXPECT_EQ(harness.problem, "");
 }

@@ -41,6 +41,7 @@ struct Temper {
   uint32_t prompt_max = 0;
   uint32_t output_max = 0;
   uint32_t texts = 0;  // prompts are beginnings of so many texts
+  uint32_t tenants = 0;
 };
 
 Temper draw_temper(Random& random, uint32_t length_max) {
@@ -57,6 +58,7 @@ Temper draw_temper(Random& random, uint32_t length_max) {
   temper.prompt_max = random.percent(50) ? random.between(1, length_max + 1) : random.between(1, 8);
   temper.output_max = random.one_of({1u, 4u, 20u, 60u});
   temper.texts = random.between(1, 4);
+  temper.tenants = random.between(1, 4);
   return temper;
 }
 
@@ -93,6 +95,9 @@ SchedulerLimits draw_limits(Random& random) {
   limits.max_waiting_requests = random.one_of({3u, 20u});
   limits.max_waiting_tokens = random.one_of({40u, 1000u});
   limits.max_overtakes = random.between(0, 5);
+  limits.order = random.one_of({Order::kFcfs, Order::kFair, Order::kShortest});
+  limits.aging_ms = random.one_of({0u, 10u, 60u, 10'000u});
+  limits.max_preemptions = random.between(0, 4);
   limits.prefix_cache = random.percent(80);
   limits.max_draft_tokens = random.one_of({0u, 1u, 3u, 8u});
   if (random.percent(50)) limits.costs = free_tokens();
@@ -164,6 +169,8 @@ class Scenario {
     if (random_.percent(40)) request.stop_tokens = {static_cast<TokenId>(random_.between(0, vocab - 1))};
     request.cache_salt = random_.between(0, 4) == 0 ? 1 : 0;
     request.use_prefix_cache = random_.percent(85);
+    request.tenant = random_.between(1, temper_.tenants);
+    request.tenant_weight = random_.one_of({1.0, 1.0, 3.0});
     if (random_.percent(15)) {
       for (uint32_t i = 0; i < request.n; ++i) request.constraints.push_back(std::make_unique<EvenConstraint>());
     }
@@ -225,6 +232,12 @@ class Scenario {
     ++stats_.steps;
     if (harness_.counts.shape.decode_rows > 0 && harness_.counts.shape.prefill_rows > 0) ++stats_.mixed_steps;
     stats_.copies += harness_.plan.copies.size();
+    stats_.pushed_out += harness_.counts.preemptions_for_priority;
+    const auto reasons = harness_.scheduler.gauges().sequences_by_reason;
+    stats_.waited_for_prefix += reasons[static_cast<size_t>(WaitReason::kPrefix)];
+    const Sequence* first = SchedulerTestPeer::impl(harness_.scheduler).waiting_.first();
+    stats_.waited_aged += first != nullptr && first->level() == kAgedLevel ? 1 : 0;
+    ++stats_.steps_by_order[static_cast<size_t>(harness_.scheduler.limits().order)];
     for (const Row& row : harness_.plan.rows) stats_.masked_rows += row.mask.empty() ? 0 : 1;
   }
 

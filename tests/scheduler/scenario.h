@@ -2,6 +2,7 @@
 // a seed; run to its end with every check of the Harness after every step.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 
@@ -20,6 +21,10 @@ struct ScenarioStats {
   uint64_t cancels_decoding = 0;
   uint64_t sequences_told_to_finish = 0;
   uint64_t preemptions = 0;
+  uint64_t pushed_out = 0;         // of those: for a better priority
+  uint64_t waited_for_prefix = 0;  // sequences, in each step
+  uint64_t waited_aged = 0;        // steps behind which one that has aged still waits
+  std::array<uint64_t, 3> steps_by_order{};
   uint64_t cached_tokens = 0;
   uint64_t recomputed_tokens = 0;
   uint64_t copies = 0;

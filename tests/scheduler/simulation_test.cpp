@@ -47,6 +47,10 @@ TEST_P(Simulation, KeepsEveryPromiseInRandomScenarios) {
   EXPECT_GT(stats.cancels_decoding, scenarios / 100);
   EXPECT_GT(stats.sequences_told_to_finish, scenarios / 100);
   EXPECT_GT(stats.preemptions, scenarios / 100);
+  EXPECT_GT(stats.pushed_out, scenarios / 100);
+  EXPECT_GT(stats.waited_for_prefix, scenarios / 100);
+  EXPECT_GT(stats.waited_aged, scenarios / 100);
+  for (const uint64_t steps : stats.steps_by_order) EXPECT_GT(steps, scenarios);
   EXPECT_GT(stats.cached_tokens, scenarios);
   EXPECT_GT(stats.recomputed_tokens, scenarios / 100);
   EXPECT_GT(stats.copies, scenarios / 100);
