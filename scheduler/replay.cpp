@@ -27,7 +27,7 @@ Status check_header(const RecordedScheduler& header) {
       limits.max_waiting_tokens == 0 || limits.itl_target_ns < 0) {
     return impossible("limits of 0");
   }
-  if (limits.costs && !limits.costs->valid()) return impossible("costs that are no numbers");
+  if (!(limits.costs ? *limits.costs : guess_costs(info)).valid()) return impossible("costs that are no numbers");
   return {};
 }
 

@@ -8,7 +8,7 @@ namespace twostroke {
 namespace {
 
 // SplitMix64's increment and finaliser: neighbouring seeds and indices give unrelated streams.
-uint64_t mix(uint64_t value) {
+uint64_t mix_seed(uint64_t value) {
   value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
   value = (value ^ (value >> 27)) * 0x94d049bb133111ebu;
   return value ^ (value >> 31);
@@ -32,7 +32,7 @@ Status validate_pooling(const Request& request) {
 }  // namespace
 
 uint64_t sequence_seed(uint64_t seed, uint32_t index) {
-  return index == 0 ? seed : mix(seed + index * 0x9e3779b97f4a7c15u);
+  return index == 0 ? seed : mix_seed(seed + index * 0x9e3779b97f4a7c15u);
 }
 
 Status Scheduler::Impl::validate(const Request& request) const {
