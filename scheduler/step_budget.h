@@ -5,8 +5,8 @@
 // where even those miss the objective, prefill goes on slowly rather than not at all.
 //
 // Without one: what fills the step to the machine's ridge, or to the size from which on larger steps are hardly more
-// efficient, whichever is more (CostModel::ridge_tokens, worthwhile_tokens). Decodes count towards it; prefill gets a
-// quarter of it at least, so that many decodes do not starve it.
+// efficient, or to kWorthwhileTokensMin, whichever is the most (CostModel::ridge_tokens, worthwhile_tokens). Decodes
+// count towards it; prefill gets a quarter of it at least, so that many decodes do not starve it.
 //
 // A chunk size given by the operator (SchedulerLimits::max_chunk_tokens) stands in the place of the latter. It bounds
 // each row by itself, as ever; the objective, where there is one, bounds the step's sum besides.
@@ -25,6 +25,7 @@
 namespace twostroke {
 
 constexpr uint32_t kPrefillFloorTokens = 8;
+constexpr uint32_t kWorthwhileTokensMin = 32;  // no machine is at its best below; a model that says so is mistaken
 constexpr double kErrorMargins = 1;
 constexpr double kErrorMarginMax = 0.25;
 

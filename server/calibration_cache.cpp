@@ -1,6 +1,7 @@
 #include "server/calibration_cache.h"
 
 #include <spdlog/spdlog.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -79,8 +80,15 @@ std::string read_json(const std::string& text, const std::string& key, CostCoeff
   return complete && costs.valid() ? std::string() : "it is damaged";
 }
 
+// How often the system has taken a processor from this process that was not done with it.
+int64_t lost_processors() {
+  struct rusage usage {};
+  return getrusage(RUSAGE_SELF, &usage) == 0 ? usage.ru_nivcsw : 0;
+}
+
 std::optional<CostCoefficients> calibrate_now(const ServeConfig& config, Backend& backend, bool& keep) {
   const auto rows = static_cast<uint32_t>(backend.info().step_rows_max);
+  const int64_t lost_before = lost_processors();
   const Result<Calibration> calibration =
       calibrate(backend, steady_clock(),
                 {.time_max_ns = config.calibration_ms * kMillisecondNs, .decode_rows_max = std::min(rows, 64U)});
@@ -97,7 +105,9 @@ std::optional<CostCoefficients> calibrate_now(const ServeConfig& config, Backend
       "% (median)",
       to_seconds(calibration->duration_ns), calibration->samples.size(), 1e-6 * calibration->costs.token_ns[0],
       model.worthwhile_tokens(most), 100 * calibration->error_ratio);
-  keep = calibration->error_ratio <= kKeptCalibrationErrorMax;
+  const double switches = static_cast<double>(lost_processors() - lost_before) / to_seconds(calibration->duration_ns);
+  spdlog::debug("{:.0f} processors a second were lost to others meanwhile", switches);
+  keep = calibration->error_ratio <= kKeptCalibrationErrorMax && switches <= kKeptCalibrationSwitchesMax;
   if (!keep) spdlog::warn("the machine was busy during the calibration: it is used, but not kept");
   return calibration->costs;
 }

@@ -28,7 +28,7 @@ class Server:
             [BINARY, "serve", "--model", MODEL, "--served-model-name", "smollm2", "--port", "0", *flags],
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, **(env or {})},
+            env={"TWOSTROKE_CALIBRATION_CACHE": "none", **os.environ, **(env or {})},
         )
         self.log = []
         self.url = None
@@ -82,8 +82,9 @@ def start_server():
     """Starts servers with flags of their own; they end with the test."""
     started = []
 
-    def start(*flags, **options):
-        started.append(Server("--drain-notice-ms", "0", *flags, **options))
+    def start(*flags, env=None):
+        # They start in no time; the shared server calibrates.
+        started.append(Server("--drain-notice-ms", "0", *flags, env={"TWOSTROKE_CALIBRATION_MS": "0", **(env or {})}))
         return started[-1]
 
     yield start

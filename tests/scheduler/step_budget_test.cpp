@@ -85,6 +85,14 @@ TEST(StepBudget, WithoutAnObjectiveFillsTheStepToTheRidge) {
   EXPECT_NEAR(beyond.prefill_tokens, 300 * 1.15 / 4, 1);
 }
 
+TEST(StepBudget, DoesNotBelieveThatTinyChunksAreWorthwhile) {
+  CostCoefficients c;  // every token costs the same: a step of one is as efficient as any
+  for (size_t i = 0; i < kCostKnotCount; ++i) c.token_ns[i] = 1e6 * kCostKnots[i];
+  const CostModel costs(c, CostModel::Prior::kCalibrated);
+  EXPECT_EQ(decide_budget(costs, {.decodes = decodes(4), .step_tokens_max = 512}),
+            (StepBudget{kWorthwhileTokensMin - 4, ChunkReason::kRidge}));
+}
+
 TEST(StepBudget, FillsTheStepWhereNothingDecodesOrTheOperatorChose) {
   const CostModel costs = straight_costs();
   EXPECT_EQ(decide_budget(costs, {.step_tokens_max = 512, .objective_ns = 1}),
