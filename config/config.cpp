@@ -98,11 +98,32 @@ void declare(CLI::App& app, ServeConfig& c) {
   serving->add_option("--max-connections", c.max_connections, "Open connections")->check(Range(1u, 1u << 20));
   serving->add_option("--max-body-bytes", c.max_body_bytes, "Bytes of a request's body; beyond it clients get 413")
       ->check(Range(uint64_t{1024}, uint64_t{1} << 32));
+  serving->add_option("--max-bodies-bytes", c.max_bodies_bytes, "Bytes of all requests' bodies together; beyond it 503")
+      ->check(Range(uint64_t{1024}, uint64_t{1} << 40));
+  serving
+      ->add_option("--max-whole-answer-bytes", c.max_whole_answer_bytes,
+                   "Bytes, about, of an answer that is not streamed; beyond it 400")
+      ->check(Range(uint64_t{1024}, uint64_t{1} << 40));
   serving->add_option("--max-preparing-requests", c.max_preparing_requests, "Requests being tokenized; beyond it 429")
       ->check(Range(1u, 1u << 20));
   serving->add_option("--max-pending-events", c.max_pending_events, "Tokens that a slow client may leave unread")
       ->check(Range(
           1024u, 1u << 24));  // well above what a step may bring for a request: a token for each choice, and its drafts
+  serving
+      ->add_option("--max-stored-responses", c.max_stored_responses,
+                   "Responses kept for later; the least recently used make room")
+      ->check(Range(0u, 1u << 24));
+  serving->add_option("--max-stored-bytes", c.max_stored_bytes, "Bytes of the responses that are kept or run")
+      ->check(Range(uint64_t{0}, uint64_t{1} << 40));
+  serving
+      ->add_option("--max-background-responses", c.max_background_responses,
+                   "Responses running in the background; beyond it clients get 429")
+      ->check(Range(0u, 1u << 20));
+  serving->add_option("--max-cached-grammars", c.max_cached_grammars, "Compiled grammars kept for later requests")
+      ->check(Range(0u, 1u << 20));
+  serving
+      ->add_option("--max-cached-grammar-bytes", c.max_cached_grammar_bytes, "Bytes of the sources of those grammars")
+      ->check(Range(uint64_t{0}, uint64_t{1} << 40));
   serving->add_option("--sse-keep-alive-ms", c.sse_keep_alive_ms, "Comment on silent streams after so long; 0: never")
       ->check(Range(0u, 86'400'000u));
   serving->add_option("--step-stall-ms", c.step_stall_ms, "A step longer than this makes the server not ready")

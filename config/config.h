@@ -72,12 +72,19 @@ struct ServeConfig {
   uint32_t text_threads = 1;  // templates and tokenizing, apart from the I/O threads
   uint32_t max_connections = 4096;
   uint64_t max_body_bytes = 32 << 20;
-  uint32_t max_preparing_requests = 1024;  // requests in the text threads' hands at once
+  uint64_t max_bodies_bytes = 1 << 30;          // of all requests together
+  uint64_t max_whole_answer_bytes = 128 << 20;  // of an answer that is not streamed
+  uint32_t max_preparing_requests = 1024;       // requests in the text threads' hands at once
   uint32_t max_pending_events = 65536;     // tokens that a slow client may leave unread before its request is cancelled
-  uint32_t sse_keep_alive_ms = 10'000;     // a comment on streams that are silent for so long; 0: never
-  uint32_t step_stall_ms = 60'000;         // a step that takes longer than this makes the server not ready
-  uint32_t drain_notice_ms = 5'000;        // after SIGTERM: not ready, but still accepting, so that routers notice
-  uint32_t drain_timeout_ms = 30'000;      // then: streams may finish for so long
+  uint32_t max_stored_responses = 10'000;  // of /v1/responses; the least recently used one makes room
+  uint64_t max_stored_bytes = 64 << 20;    // of them all
+  uint32_t max_background_responses = 256;
+  uint32_t max_cached_grammars = 128;  // compiled ones of formats and demanded calls, likewise
+  uint64_t max_cached_grammar_bytes = 4 << 20;
+  uint32_t sse_keep_alive_ms = 10'000;  // a comment on streams that are silent for so long; 0: never
+  uint32_t step_stall_ms = 60'000;      // a step that takes longer than this makes the server not ready
+  uint32_t drain_notice_ms = 5'000;     // after SIGTERM: not ready, but still accepting, so that routers notice
+  uint32_t drain_timeout_ms = 30'000;   // then: streams may finish for so long
 
   // Seeing why.
   std::string journal;             // file for the step journal (twostroke replay); "": none

@@ -17,16 +17,14 @@ constexpr milliseconds kWatchInterval{10};
 
 }  // namespace
 
-Drain::Drain(asio::io_context& io, const Times& times, Health& health, http::HttpServer& server,
-             std::function<void()> on_end, std::function<void()> on_hang)
+Drain::Drain(asio::io_context& io, const Times& times, Health& health, http::HttpServer& server, Callbacks callbacks)
     : strand_(asio::make_strand(io)),
       signals_(strand_, SIGTERM, SIGINT),
       timer_(strand_),
       times_(times),
       health_(health),
       server_(server),
-      on_end_(std::move(on_end)),
-      on_hang_(std::move(on_hang)) {
+      callbacks_(std::move(callbacks)) {
   wait_for_signal();
 }
 
@@ -73,6 +71,7 @@ void Drain::watch() {
     signals_.clear();  // from here on a signal ends the process, whatever it hangs in
     signals_.cancel();
     if (engine != nullptr) engine->stop();
+    if (!nothing_left) callbacks_.fail_requests();
     deadline_ = std::chrono::steady_clock::now() + times_.hang;
     await_engine();
     return;
@@ -99,11 +98,11 @@ void Drain::finish() {
 void Drain::await_engine() {
   Engine* engine = engine_.load();
   if (engine == nullptr || engine->ended()) {
-    on_end_();
+    callbacks_.on_end();
     return;
   }
   if (std::chrono::steady_clock::now() >= deadline_) {
-    on_hang_();
+    callbacks_.on_hang();
     return;
   }
   timer_.expires_after(kWatchInterval);

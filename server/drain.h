@@ -2,12 +2,13 @@
 //
 //   signal --> not ready, still accepting (drain_notice_ms, so that routers look away first)
 //          --> new requests get 503 with Retry-After; streams go on (drain_timeout_ms at most)
-//          --> what is left gets an error event; connections close
+//          --> what is left gets an error event, from the engine; connections close
 //          --> the engine's step thread ends; the I/O context stops
 //
 // Each part has its bound, so that the process ends by notice + timeout + flush + hang. Only a backend that never comes
-// back from a step reaches the last one. Its threads cannot be stopped from outside, so that nothing can be torn down
-// in order: `on_hang` has to end the process as it is. By then every client has its answer or its error.
+// back from a step reaches the last one. Nothing comes of the engine then: `fail_requests` ends what waits for it. The
+// backend's threads cannot be stopped from outside, so that nothing can be torn down in order: `on_hang` has to end the
+// process as it is. By then every client has its answer or its error.
 //
 // A second signal skips to the last step; a third ends the process as if nobody caught it.
 #pragma once
@@ -33,10 +34,14 @@ class Drain {
     std::chrono::milliseconds flush{2'000};  // what connections may still take to send their error events
     std::chrono::milliseconds hang{5'000};   // what the step under way may still take then
   };
+  struct Callbacks {
+    std::function<void()> fail_requests;  // the engine does not answer: ends what waits for it
+    std::function<void()> on_end;         // one of these two runs, once, at the very end
+    std::function<void()> on_hang;
+  };
   // Waits for SIGTERM and SIGINT from now on. SIGINT comes from a person, who gets no notice period. All references
-  // must outlive the I/O context's run. One of `on_end` and `on_hang` runs, once, at the very end.
-  Drain(boost::asio::io_context& io, const Times& times, Health& health, http::HttpServer& server,
-        std::function<void()> on_end, std::function<void()> on_hang);
+  // must outlive the I/O context's run. The callbacks run on its threads.
+  Drain(boost::asio::io_context& io, const Times& times, Health& health, http::HttpServer& server, Callbacks callbacks);
 
   // The engine to drain, once the model is loaded. Thread-safe.
   void set_engine(Engine* engine) { engine_.store(engine); }
@@ -55,8 +60,7 @@ class Drain {
   const Times times_;
   Health& health_;
   http::HttpServer& server_;
-  std::function<void()> on_end_;
-  std::function<void()> on_hang_;
+  const Callbacks callbacks_;
   std::atomic<Engine*> engine_{nullptr};
   bool draining_ = false;  // strand only, like the rest
   bool stopped_ = false;

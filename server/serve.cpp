@@ -52,6 +52,7 @@ http::HttpLimits http_limits(const ServeConfig& c) {
   http::HttpLimits limits;
   limits.connections_max = c.max_connections;
   limits.body_bytes_max = c.max_body_bytes;
+  limits.bodies_bytes_max = c.max_bodies_bytes;
   return limits;
 }
 
@@ -160,10 +161,11 @@ int serve(const ServeConfig& config) {
     spdlog::default_logger()->flush();
     std::_Exit(1);
   };
-  Drain drain(io, {milliseconds(config.drain_notice_ms), milliseconds(config.drain_timeout_ms)}, health, server, end,
-              give_up);
-  asio::thread_pool text_pool(config.text_threads);
   openai::RequestHub hub(io, [&metrics](const StepOutput& output) { metrics.observe(output); });
+  const auto fail_requests = [&hub] { hub.fail_all(unavailable("the server is shutting down")); };
+  Drain drain(io, {milliseconds(config.drain_notice_ms), milliseconds(config.drain_timeout_ms)}, health, server,
+              {.fail_requests = fail_requests, .on_end = end, .on_hang = give_up});
+  asio::thread_pool text_pool(config.text_threads);
   io_threads.start(config.io_threads);
 
   Result<std::unique_ptr<Backend>> backend = make_backend(config, *text->file, text->tokenizer->vocab_size());
@@ -205,7 +207,13 @@ int serve(const ServeConfig& config) {
                                                            .embedding_size = info.embedding_size})),
       .limits = {.preparing_max = config.max_preparing_requests,
                  .pending_events_max = config.max_pending_events,
+                 .whole_answer_bytes_max = config.max_whole_answer_bytes,
                  .keep_alive = milliseconds(config.sse_keep_alive_ms)},
+      .grammars = openai::GrammarCache(
+          {.entries_max = config.max_cached_grammars, .source_bytes_max = config.max_cached_grammar_bytes}),
+      .responses = openai::ResponseStore({.responses_max = config.max_stored_responses,
+                                          .bytes_max = config.max_stored_bytes,
+                                          .running_max = config.max_background_responses}),
   };
   drain.set_engine(&engine);
   slot.set(&service);

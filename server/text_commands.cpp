@@ -131,7 +131,7 @@ int render_command(const std::vector<std::string>& arguments, std::ostream& out,
   if (!source.ok()) return fail(err, source.status().message());
   const Result<std::string> context_text = read_file(context_path, kContextBytesMax);
   if (!context_text.ok()) return fail(err, context_text.status().message());
-  const auto context = openai::parse_object(*context_text);
+  const auto context = openai::parse_object(*context_text, "The context");
   if (const auto* error = std::get_if<openai::ApiError>(&context))
     return fail(err, context_path + ": " + error->message);
   const Result<jinja::CivilTime> now = render_time();

@@ -8,7 +8,6 @@
 
 #include "kernels/check.h"
 #include "server/http/ascii.h"
-#include "server/http/error_body.h"
 
 namespace twostroke::http {
 namespace {
@@ -70,7 +69,7 @@ Headers AccessPolicy::headers(std::string_view origin) const {
   const std::string value = allowed(origin);
   if (value.empty()) return headers;
   headers.emplace_back("Access-Control-Allow-Origin", value);
-  headers.emplace_back("Access-Control-Expose-Headers", "X-Request-Id, Retry-After");
+  headers.emplace_back("Access-Control-Expose-Headers", "X-Request-Id, Request-Id, Retry-After");
   return headers;
 }
 
@@ -87,14 +86,13 @@ Headers AccessPolicy::preflight_headers(const HttpRequest& request, const std::s
   return headers;
 }
 
-HttpResponse missing_key_response() {
-  HttpResponse response = error_response(
-      401,
-      "The request has no valid API key: send 'Authorization: Bearer KEY' or 'X-Api-Key: KEY' with a key of this "
-      "server.",
-      kInvalidRequestError, {}, "invalid_api_key");
-  response.headers.emplace_back("WWW-Authenticate", "Bearer");
-  return response;
+HttpError missing_key_error() {
+  return {.status = 401,
+          .message =
+              "The request has no valid API key: send 'Authorization: Bearer KEY' or 'X-Api-Key: KEY' with a key of "
+              "this server.",
+          .code = "invalid_api_key",
+          .headers = {{"WWW-Authenticate", "Bearer"}}};
 }
 
 }  // namespace twostroke::http

@@ -19,7 +19,7 @@
 #include <string_view>
 #include <vector>
 
-#include "server/http/message.h"
+#include "server/http/error_body.h"
 
 namespace twostroke::http {
 
@@ -54,6 +54,6 @@ class AccessPolicy {
 };
 
 // The 401: names the headers that take a key.
-HttpResponse missing_key_response();
+HttpError missing_key_error();
 
 }  // namespace twostroke::http

@@ -24,33 +24,38 @@ std::string address_of(const asio::ip::tcp::socket& socket) {
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
-HttpResponse internal_error_response() {
-  return error_response(500, "The server failed to answer this request. It is not the request's fault.", kServerError,
-                        {}, "internal_error");
+HttpError internal_error() {
+  return {.status = 500,
+          .message = "The server failed to answer this request. It is not the request's fault.",
+          .code = "internal_error"};
 }
 
-HttpResponse timeout_response() {
-  return error_response(408, "The request did not arrive in time.", kInvalidRequestError, {}, "request_timeout");
+HttpError timeout_error() {
+  return {.status = 408, .message = "The request did not arrive in time.", .code = "request_timeout"};
 }
 
-HttpResponse too_many_connections_response(size_t connections_max) {
-  HttpResponse response = error_response(
-      503, "The server has as many connections as it takes (" + std::to_string(connections_max) + "). Try again.",
-      kServerError, {}, "too_many_connections");
-  response.headers.emplace_back("Retry-After", "1");
-  return response;
+HttpError busy_error(std::string message, std::string code) {
+  return {.status = 503, .message = std::move(message), .code = std::move(code), .headers = {{"Retry-After", "1"}}};
 }
 
-HttpResponse no_route_response(const HttpRequest& request, const std::string& allow) {
+HttpError too_many_connections_error(size_t connections_max) {
+  return busy_error(
+      "The server has as many connections as it takes (" + std::to_string(connections_max) + "). Try again.",
+      "too_many_connections");
+}
+
+HttpError too_many_bodies_error() {
+  return busy_error("The server holds as many bytes of requests as it takes. Try again.", "too_many_bytes");
+}
+
+HttpError no_route_error(const HttpRequest& request, const std::string& allow) {
   constexpr size_t kShownMax = 200;
   const std::string name = request.method + " " + request.path.substr(0, kShownMax);
-  if (allow.empty()) {
-    return error_response(404, "There is no " + name + " here.", kInvalidRequestError, {}, "unknown_url");
-  }
-  HttpResponse response = error_response(405, "There is no " + name + " here; the path takes " + allow + ".",
-                                         kInvalidRequestError, {}, "method_not_allowed");
-  response.headers.emplace_back("Allow", allow + ", OPTIONS");
-  return response;
+  if (allow.empty()) return {.status = 404, .message = "There is no " + name + " here.", .code = "unknown_url"};
+  return {.status = 405,
+          .message = "There is no " + name + " here; the path takes " + allow + ".",
+          .code = "method_not_allowed",
+          .headers = {{"Allow", allow + ", OPTIONS"}}};
 }
 
 // What a path takes, and for browsers whether they may ask.
@@ -112,6 +117,13 @@ void Connection::drain() {
   });
 }
 
+void Connection::leave() {
+  asio::dispatch(transport_->executor(), [self = shared_from_this()] {
+    self->leaving_ = true;
+    if (self->idle_) self->transport_->wake();
+  });
+}
+
 void Connection::stop() {
   asio::dispatch(transport_->executor(), [self = shared_from_this()] { self->transport_->close(); });
 }
@@ -122,19 +134,21 @@ asio::awaitable<void> Connection::run(Admission admission) {
   if (admission == Admission::kServed) {
     co_await serve();
   } else {
-    HttpResponse response = too_many_connections_response(state_->limits.connections_max);
-    co_await refuse(std::move(response), nullptr);
+    HttpError error = too_many_connections_error(state_->limits.connections_max);
+    const HttpRequest unread;
+    co_await refuse(std::move(error), unread);
   }
 }
 
 asio::awaitable<void> Connection::serve() {
   bool keep_alive = true;
-  while (keep_alive) {
+  while (keep_alive && !leaving_) {
     const bool begun = co_await wait_for_request();
     if (!begun) co_return;
     request_begin_ = Clock::now();
     RequestParser parser(state_->limits);
-    const ReadOutcome outcome = co_await read_request(parser);
+    BodyShare share(state_->bodies);  // until the answer ends
+    const ReadOutcome outcome = co_await read_request(parser, share);
     if (outcome == ReadOutcome::kClosed) co_return;
     if (outcome == ReadOutcome::kNotAdmitted) {
       HttpRequest head = parser.head();
@@ -143,8 +157,10 @@ asio::awaitable<void> Connection::serve() {
       co_return;
     }
     if (outcome != ReadOutcome::kComplete) {
-      HttpResponse response = outcome == ReadOutcome::kRejected ? parser.rejection() : timeout_response();
-      co_await refuse(std::move(response), &parser);
+      HttpError error = outcome == ReadOutcome::kRejected ? parser.rejection()
+                        : outcome == ReadOutcome::kNoRoom ? too_many_bodies_error()
+                                                          : timeout_error();
+      co_await refuse(std::move(error), parser.head());
       co_return;
     }
     HttpRequest request = parser.take();
@@ -157,12 +173,15 @@ asio::awaitable<void> Connection::serve() {
 // True when the first bytes of a request are there.
 asio::awaitable<bool> Connection::wait_for_request() {
   if (transport_->unread().empty()) transport_->release_memory();
+  if (!transport_->unread().empty()) co_return true;
   const auto deadline = Clock::now() + state_->limits.idle_timeout;
   idle_ = true;
-  while (transport_->unread().empty() && !transport_->peer_gone() && !state_->connections.draining() &&
+  state_->connections.set_idle(this, true);
+  while (transport_->unread().empty() && !transport_->peer_gone() && !state_->connections.draining() && !leaving_ &&
          Clock::now() < deadline) {
     co_await transport_->wait(deadline);
   }
+  state_->connections.set_idle(this, false);
   idle_ = false;
   co_return !transport_->unread().empty();
 }
@@ -175,7 +194,7 @@ void Connection::parse_unread(RequestParser& parser) {
   } while (consumed > 0 && parser.stage() == RequestParser::Stage::kHeader);
 }
 
-asio::awaitable<Connection::ReadOutcome> Connection::read_request(RequestParser& parser) {
+asio::awaitable<Connection::ReadOutcome> Connection::read_request(RequestParser& parser, BodyShare& share) {
   const HttpLimits& limits = state_->limits;
   // Enough for the parser to see a header that is too large as such.
   transport_->set_unread_bytes_max(
@@ -196,6 +215,7 @@ asio::awaitable<Connection::ReadOutcome> Connection::read_request(RequestParser&
       continue;
     }
     if (parser.stage() == RequestParser::Stage::kRejected) co_return ReadOutcome::kRejected;
+    if (!share.grow_to(parser.head().body.size())) co_return ReadOutcome::kNoRoom;
     // A client that closed its side has left: nothing is computed for it.
     if (transport_->peer_gone()) co_return ReadOutcome::kClosed;
     if (parser.stage() == RequestParser::Stage::kComplete) co_return ReadOutcome::kComplete;
@@ -237,19 +257,19 @@ asio::awaitable<bool> Connection::answer(HttpRequest request, bool keep_alive, b
                                                                    return state_->connections.draining();
                                                                  }});
     if (!admitted) {
-      HttpResponse response = missing_key_response();
-      co_await exchange.respond(std::move(response));
+      const HttpError error = missing_key_error();
+      co_await respond_error(exchange, error);
     } else if (match.handler == nullptr && exchange.request().method == "OPTIONS" && !match.allow.empty()) {
       HttpResponse response = options_response(access, exchange.request(), match.allow);
       co_await exchange.respond(std::move(response));
     } else if (match.handler == nullptr) {
-      HttpResponse response = no_route_response(exchange.request(), match.allow);
-      co_await exchange.respond(std::move(response));
+      const HttpError error = no_route_error(exchange.request(), match.allow);
+      co_await respond_error(exchange, error);
     } else {
       record.failure = co_await run_handler(*match.handler, exchange);
       if (!exchange.begun()) {
-        HttpResponse response = internal_error_response();
-        co_await exchange.respond(std::move(response));
+        const HttpError error = internal_error();
+        co_await respond_error(exchange, error);
       }
     }
     goes_on = exchange.keep_alive();
@@ -264,8 +284,13 @@ asio::awaitable<bool> Connection::answer(HttpRequest request, bool keep_alive, b
   co_return goes_on;
 }
 
-// Answers what is not a request that a handler could get, and ends the connection. `parser` has what was read of it.
-asio::awaitable<void> Connection::refuse(HttpResponse response, const RequestParser* parser) {
+asio::awaitable<void> Connection::respond_error(ConnectionExchange& exchange, const HttpError& error) {
+  HttpResponse response = state_->router.error_answer(exchange.request().path, error, exchange.request().id);
+  co_await exchange.respond(std::move(response));
+}
+
+// Answers what is not a request that a handler could get, and ends the connection. `head` is what was read of it.
+asio::awaitable<void> Connection::refuse(HttpError error, const HttpRequest& head) {
   AccessRecord record;
   record.remote = remote_;
   record.request_id = state_->request_ids.next();
@@ -273,10 +298,11 @@ asio::awaitable<void> Connection::refuse(HttpResponse response, const RequestPar
   options.keep_alive = false;
   options.request_id = record.request_id;
   options.now = std::chrono::system_clock::now();
-  const Headers headers = state_->access.headers(parser == nullptr ? "" : parser->head().header("Origin"));
+  const Headers headers = state_->access.headers(head.header("Origin"));
   options.headers = &headers;
-  const std::string head = response_head(response, options);
-  const Transport::Parts parts = {head, response.body, {}};
+  const HttpResponse response = state_->router.error_answer(head.path, error, record.request_id);
+  const std::string head_text = response_head(response, options);
+  const Transport::Parts parts = {head_text, response.body, {}};
   const bool sent = co_await transport_->send(parts);
   record.status = response.status;
   record.disconnected = !sent;

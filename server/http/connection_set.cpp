@@ -7,27 +7,60 @@
 namespace twostroke::http {
 
 Admission ConnectionSet::add(const std::shared_ptr<Connection>& connection) {
-  const std::lock_guard lock(mutex_);
-  if (draining_) return Admission::kTurnedAway;
-  if (served_ < connections_max_) {
-    ++served_;
-    members_.emplace(connection.get(), Member{connection, Admission::kServed});
-    return Admission::kServed;
+  Admission admission = Admission::kTurnedAway;
+  // Told outside the lock: the last reference to it may end here, and its destructor comes back for the lock.
+  std::shared_ptr<Connection> leaving;
+  {
+    const std::lock_guard lock(mutex_);
+    if (draining_) return Admission::kTurnedAway;
+    if (served_ >= connections_max_) leaving = make_room();
+    if (served_ < connections_max_) {
+      ++served_;
+      admission = Admission::kServed;
+    } else if (refused_ < kRefusedMax) {
+      ++refused_;
+      admission = Admission::kRefused;
+    }
+    if (admission != Admission::kTurnedAway) members_.emplace(connection.get(), Member{connection, admission});
   }
-  if (refused_ < kRefusedMax) {
-    ++refused_;
-    members_.emplace(connection.get(), Member{connection, Admission::kRefused});
-    return Admission::kRefused;
-  }
-  return Admission::kTurnedAway;
+  if (leaving) leaving->leave();
+  return admission;
+}
+
+// The connection that has to leave, if there is one.
+std::shared_ptr<Connection> ConnectionSet::make_room() {
+  if (idle_.empty() || Clock::now() - idle_.front().since < idle_grace_) return nullptr;
+  Member& member = members_.at(idle_.front().connection);
+  end_idle(member);
+  auto connection = member.connection.lock();
+  if (!connection) return nullptr;  // it is ending anyway
+  member.leaving = true;
+  --served_;
+  return connection;
+}
+
+void ConnectionSet::end_idle(Member& member) {
+  if (member.idle) idle_.erase(*member.idle);
+  member.idle.reset();
 }
 
 void ConnectionSet::remove(const Connection* connection) {
   const std::lock_guard lock(mutex_);
   const auto member = members_.find(connection);
   if (member == members_.end()) return;
-  --(member->second.admission == Admission::kServed ? served_ : refused_);
+  end_idle(member->second);
+  if (!member->second.leaving) --(member->second.admission == Admission::kServed ? served_ : refused_);
   members_.erase(member);
+}
+
+void ConnectionSet::set_idle(const Connection* connection, bool idle) {
+  const std::lock_guard lock(mutex_);
+  const auto member = members_.find(connection);
+  if (member == members_.end() || member->second.leaving) return;
+  end_idle(member->second);
+  if (!idle) return;
+  idle_.push_back({connection, Clock::now()});
+  member->second.idle = std::prev(idle_.end());
 }
 
 void ConnectionSet::drain() { close_for_newcomers(&Connection::drain); }

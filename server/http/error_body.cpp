@@ -100,4 +100,10 @@ HttpResponse error_response(int status, std::string_view message, std::string_vi
   return response;
 }
 
+HttpResponse error_response(const HttpError& error) {
+  HttpResponse response = error_response(error.status, error.message, error.type(), {}, error.code);
+  response.headers = error.headers;
+  return response;
+}
+
 }  // namespace twostroke::http

@@ -1,8 +1,9 @@
 // Error answers in the shape that OpenAI clients read:
 //   {"error":{"message":"...","type":"...","param":null,"code":null}}
-// Thread-safe.
+// and HttpError, what such an answer says, for paths whose clients read another shape. Thread-safe.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -22,5 +23,21 @@ std::string error_body(std::string_view message, std::string_view type, std::str
 
 HttpResponse error_response(int status, std::string_view message, std::string_view type, std::string_view param = {},
                             std::string_view code = {});
+
+// What the server itself says in place of a handler.
+struct HttpError {
+  int status = 500;
+  std::string message;
+  std::string code;
+  Headers headers = {};  // beside those that every answer has
+
+  std::string_view type() const { return status < 500 ? kInvalidRequestError : kServerError; }
+};
+
+// Writes an error for the clients of some paths. `request_id` is the request's.
+using ErrorShape = std::function<HttpResponse(const HttpError& error, const std::string& request_id)>;
+
+// OpenAI's shape.
+HttpResponse error_response(const HttpError& error);
 
 }  // namespace twostroke::http

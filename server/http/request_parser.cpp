@@ -19,6 +19,9 @@ namespace {
 
 namespace beast_http = boost::beast::http;
 
+// Of a GET, OPTIONS, ... (RFC 9110, section 9.3: content there has no meaning).
+constexpr size_t kUnusedBodyBytesMax = 64 * 1024;
+
 // Whether `bytes`, the start of a request, cannot be one: its first word is not a method. Looks at no more than any
 // method needs, however often it is asked while a header trickles in.
 bool is_not_http(std::string_view bytes) {
@@ -152,6 +155,11 @@ void RequestParser::parse_header(std::string_view header) {
   }
   http_1_0_ = message.version() < 11;
   keep_alive_ = parser.keep_alive();
+  Result<RequestTarget> target = parse_request_target(std::string_view(message.target()));
+  if (target.ok()) {
+    request_.path = std::move(target->path);
+    request_.query = std::move(target->query);
+  }
   if (request_.headers.size() > limits_.header_count_max) {
     reject(431, limit_message("The request's header is", limits_.header_count_max, "fields"), "header_too_large");
     return;
@@ -159,13 +167,9 @@ void RequestParser::parse_header(std::string_view header) {
   read_framing();
   check_host();
   check_expectation();
-  Result<RequestTarget> target = parse_request_target(std::string_view(message.target()));
   if (!target.ok()) {
     reject(400, "The request is malformed: " + target.status().message() + ".", "malformed_request");
-    return;
   }
-  request_.path = std::move(target->path);
-  request_.query = std::move(target->query);
 }
 
 // Two readers of one request must not see two different ends of it: whatever is ambiguous is refused.
@@ -178,14 +182,14 @@ void RequestParser::read_framing() {
       if (++lengths > 1 || error != std::errc() || end != value.data() + value.size()) {
         return reject(400, "The request's Content-Length is not one decimal number.", "malformed_request");
       }
-      if (content_length_ > limits_.body_bytes_max) return reject_body();
+      if (content_length_ > body_bytes_max()) return reject_body();
       if (content_length_ > 0) stage_ = Stage::kBody;
     } else if (equal_ignoring_case(name, "Transfer-Encoding")) {
       if (http_1_0_) return reject(400, "HTTP/1.0 has no Transfer-Encoding.", "malformed_request");
       if (!equal_ignoring_case(value, "chunked")) {
         return reject(501, "The only Transfer-Encoding this server takes is chunked.", "unsupported_transfer_encoding");
       }
-      chunked_.emplace(limits_.body_bytes_max);
+      chunked_.emplace(body_bytes_max());
       stage_ = Stage::kBody;
     }
   }
@@ -216,11 +220,18 @@ void RequestParser::reject(int status, std::string_view message, std::string_vie
   if (stage_ == Stage::kRejected) return;  // the first thing that is wrong is named
   stage_ = Stage::kRejected;
   keep_alive_ = false;
-  rejection_ = error_response(status, message, status < 500 ? kInvalidRequestError : kServerError, {}, code);
+  rejection_ = {.status = status, .message = std::string(message), .code = std::string(code)};
 }
 
 void RequestParser::reject_body() {
-  reject(413, limit_message("The request's body is", limits_.body_bytes_max, "bytes"), "request_too_large");
+  reject(413, limit_message("The request's body is", body_bytes_max(), "bytes"), "request_too_large");
+}
+
+// A method whose requests have no use for a body does not get the memory for a large one.
+size_t RequestParser::body_bytes_max() const {
+  const std::string& method = request_.method;
+  const bool has_use = method == "POST" || method == "PUT" || method == "PATCH";
+  return has_use ? limits_.body_bytes_max : std::min(limits_.body_bytes_max, kUnusedBodyBytesMax);
 }
 
 HttpRequest RequestParser::take() {

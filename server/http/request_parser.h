@@ -1,4 +1,4 @@
-// RequestParser: the bytes of one request to an HttpRequest, or to the answer that refuses it.
+// RequestParser: the bytes of one request to an HttpRequest, or to the error that refuses it.
 //
 // Beast reads the header; this class adds what Beast leaves open: the limit on the whole header (Beast limits only what
 // it has not consumed), the limit on the count of fields, the refusal of ambiguous framing (RFC 9112, section 6.3), an
@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "server/http/chunked_decoder.h"
+#include "server/http/error_body.h"
 #include "server/http/message.h"
 
 namespace twostroke::http {
@@ -24,7 +25,7 @@ class RequestParser {
     kHeader,    // the header is not complete
     kBody,      // the header is, the body is not
     kComplete,  // take() gives the request
-    kRejected,  // rejection() gives the answer; the connection cannot go on
+    kRejected,  // rejection() says why; the connection cannot go on
   };
 
   // `limits` must live as long as the parser.
@@ -36,14 +37,14 @@ class RequestParser {
   size_t feed(std::string_view bytes);
 
   Stage stage() const { return stage_; }
-  const HttpResponse& rejection() const { return rejection_; }
+  const HttpError& rejection() const { return rejection_; }
 
   // From stage kBody on.
   bool expects_continue() const { return expects_continue_; }
   bool keep_alive() const { return keep_alive_; }
   bool http_1_0() const { return http_1_0_; }
 
-  // What has been read, all but the body, from stage kBody on; empty before.
+  // What has been read, from stage kBody on; empty before. Of what is rejected, what could be read of its header.
   const HttpRequest& head() const { return request_; }
 
   // In stage kComplete, once. `remote`, `id` and `path_args` are left for the caller.
@@ -60,6 +61,7 @@ class RequestParser {
   void check_expectation();
   void reject(int status, std::string_view message, std::string_view code);
   void reject_body();
+  size_t body_bytes_max() const;
 
   const HttpLimits& limits_;
   Stage stage_ = Stage::kHeader;
@@ -70,7 +72,7 @@ class RequestParser {
   size_t content_length_ = 0;
   std::optional<ChunkedDecoder> chunked_;
   HttpRequest request_;
-  HttpResponse rejection_;
+  HttpError rejection_;
 };
 
 }  // namespace twostroke::http

@@ -45,6 +45,19 @@ void Router::add(std::string method, std::string pattern, Handler handler, Route
   routes_.push_back({std::move(method), std::move(pattern), std::move(handler), access});
 }
 
+void Router::shape_errors(std::string path, ErrorShape shape) {
+  CHECK(path.starts_with('/') && !path.ends_with('/'), "errors are shaped by path");
+  shapes_.emplace_back(std::move(path), std::move(shape));
+}
+
+HttpResponse Router::error_answer(std::string_view path, const HttpError& error, const std::string& request_id) const {
+  for (const auto& [own, shape] : shapes_) {
+    const bool under = path.starts_with(own) && (path.size() == own.size() || path[own.size()] == '/');
+    if (under) return shape(error, request_id);
+  }
+  return error_response(error);
+}
+
 std::vector<std::string> Router::names() const {
   std::vector<std::string> names;
   for (const Route& route : routes_) names.push_back(route.method + " " + route.pattern);

@@ -5,8 +5,8 @@
 //   400 malformed (a bad chunk size; Content-Length together with Transfer-Encoding)   401 no valid API key, where one
 //   is needed, before the body is read   404 no such path   405 wrong method, with Allow   408 the request did not
 //   arrive within its deadline   413 body too large   431 header too large 417 an expectation other than 100-continue
-//   500 the handler failed   501 a transfer coding other than chunked 503 too many connections: with Retry-After   505
-//   not HTTP/1.0 or 1.1
+//   500 the handler failed   501 a transfer coding other than chunked 503 too many connections, or bytes of bodies in
+//   all: with Retry-After   505 not HTTP/1.0 or 1.1
 //
 // Thread-safety: construct, listen, begin_drain and stop from any thread; handlers run on the io_context's threads,
 // each connection on a strand of its own.
@@ -24,19 +24,23 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "kernels/status.h"
 #include "server/http/access.h"
+#include "server/http/error_body.h"
 #include "server/http/exchange.h"
 
 namespace twostroke::http {
 
 struct HttpLimits {
   size_t connections_max = 4096;
+  std::chrono::milliseconds idle_grace{1'000};  // idle for longer: makes room for a newcomer when there are so many
   size_t header_bytes_max = 32 * 1024;
   size_t header_count_max = 128;
-  size_t body_bytes_max = 32 * 1024 * 1024;
+  size_t body_bytes_max = 32 * 1024 * 1024;          // of a method that has use for a body; 64 KiB of others
+  size_t bodies_bytes_max = size_t{1} << 30;         // of all requests together, from arrival to the end of the answer
   size_t pipelined_bytes_max = 64 * 1024;            // read ahead while an answer is being made; then reading pauses
   std::chrono::milliseconds header_timeout{10'000};  // from the first byte of a request to the end of its header
   std::chrono::milliseconds body_timeout{60'000};
@@ -67,6 +71,12 @@ class Router {
   };
   Match match(std::string_view method, std::string_view path) const;
 
+  // What is refused in place of a handler of `path`, or of anything under it, is written by `shape`: clients of another
+  // protocol read errors of another shape. `path` does not end in '/'.
+  void shape_errors(std::string path, ErrorShape shape);
+  // The error for a request of that path, "" where none could be read.
+  HttpResponse error_answer(std::string_view path, const HttpError& error, const std::string& request_id) const;
+
   // "POST /v1/completions" and so on, in the order of add().
   std::vector<std::string> names() const;
 
@@ -78,6 +88,7 @@ class Router {
     RouteAccess access;
   };
   std::vector<Route> routes_;
+  std::vector<std::pair<std::string, ErrorShape>> shapes_;  // by path
 };
 
 // One line per finished exchange, for logs and metrics, also for what was refused below the handlers. `route` is the

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "server/http/access.h"
+#include "server/http/body_budget.h"
 #include "server/http/connection_set.h"
 #include "server/http/request_id.h"
 #include "server/http/server.h"
@@ -19,7 +20,8 @@ struct ServerState {
         router(std::move(router_in)),
         on_access(std::move(on_access_in)),
         access(std::move(access_in)),
-        connections(limits_in.connections_max) {}
+        connections(limits_in.connections_max, limits_in.idle_grace),
+        bodies(limits_in.bodies_bytes_max) {}
 
   const HttpLimits limits;
   const Router router;
@@ -27,6 +29,7 @@ struct ServerState {
   const AccessPolicy access;
   RequestIds request_ids;
   ConnectionSet connections;
+  BodyBudget bodies;
   std::atomic<size_t> exchanges{0};
 };
 

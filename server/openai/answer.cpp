@@ -1,7 +1,5 @@
 #include "server/openai/answer.h"
 
-#include <random>
-
 #include "server/openai/json.h"
 
 namespace twostroke::openai {
@@ -12,37 +10,53 @@ namespace {
 
 asio::awaitable<void> stream_answer(http::Exchange& exchange, Service& service, Generation& generation,
                                     AnswerFormat& format, const GenerationOptions& options) {
+  const Usage usage_at_begin = generation.usage();
+  Batch batch = co_await generation.next(service.limits.keep_alive);
+  if (batch.gone) co_return;
+  if (batch.error && batch.pieces.empty()) {
+    http::HttpResponse response = format.error_response(*batch.error);
+    co_await exchange.respond(std::move(response));
+    co_return;
+  }
   http::HttpResponse head{.status = 200, .content_type = "text/event-stream", .headers = format.headers()};
   bool connected = co_await exchange.begin_stream(std::move(head));
   std::string out;
-  format.begin(generation.usage(), out);
+  format.begin(usage_at_begin, out);
   while (connected) {
-    if (!out.empty()) connected = co_await exchange.write(std::move(out));
-    out.clear();
-    if (!connected) break;
-    const Batch batch = co_await generation.next(service.limits.keep_alive);
-    if (batch.gone) break;
     for (const Piece& piece : batch.pieces) format.piece(piece, out);
     if (batch.error) {
       format.fault(*batch.error, generation.usage(), out);
     } else if (batch.ended) {
       if (options.include_usage) format.usage(generation.usage(), out);
       format.end(generation.usage(), out);
+    } else if (batch.silent) {
+      out += format.keep_alive();
     }
+    if (!out.empty()) connected = co_await exchange.write(std::move(out));
+    out.clear();
+    if (!connected) break;
     if (batch.ended) {
-      connected = co_await exchange.write(std::move(out));
-      if (connected) co_await exchange.end_stream();
+      co_await exchange.end_stream();
       co_return;
     }
-    if (batch.pieces.empty()) out += format.keep_alive();
+    Batch next = co_await generation.next(service.limits.keep_alive);
+    if (next.gone) break;
+    batch = std::move(next);
   }
   generation.abandon();
 }
 
-asio::awaitable<void> whole_answer(http::Exchange& exchange, Generation& generation, AnswerFormat& format) {
+asio::awaitable<void> whole_answer(http::Exchange& exchange, const Service& service, Generation& generation,
+                                   AnswerFormat& format) {
+  size_t bytes = 0;
   while (true) {
     Batch batch = co_await generation.next(std::chrono::milliseconds(0));
     if (batch.gone) co_return;
+    for (const Piece& piece : batch.pieces) bytes += piece_bytes(piece);
+    if (!batch.error && bytes > service.limits.whole_answer_bytes_max) {
+      generation.abandon();
+      batch.error = answer_too_large(service.limits.whole_answer_bytes_max);
+    }
     if (batch.error) {
       http::HttpResponse response = format.error_response(*batch.error);
       co_await exchange.respond(std::move(response));
@@ -72,18 +86,9 @@ asio::awaitable<void> answer(http::Exchange& exchange, Service& service, Generat
   if (options.stream) {
     co_await stream_answer(exchange, service, generation, format, options);
   } else {
-    co_await whole_answer(exchange, generation, format);
+    co_await whole_answer(exchange, service, generation, format);
   }
   exchange.on_disconnect(nullptr);
-}
-
-std::string new_id(std::string_view prefix) {
-  static constexpr std::string_view kAlphabet = "0123456789abcdefghijklmnopqrstuvwxyz";
-  static thread_local std::mt19937_64 random{std::random_device{}()};
-  std::string id(prefix);
-  std::uniform_int_distribution<size_t> pick(0, kAlphabet.size() - 1);
-  for (int i = 0; i < 24; ++i) id += kAlphabet[pick(random)];
-  return id;
 }
 
 int64_t unix_seconds() {

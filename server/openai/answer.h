@@ -1,9 +1,12 @@
 // AnswerFormat and answer(): how the pieces of a Generation leave the server, streamed or whole.
 //
 // The order of a stream: a beginning for each choice (chat), pieces, one finish_reason per choice, usage when asked
-// for, "data: [DONE]". A fault in mid-stream is an error event, then [DONE]. Silence is bridged by bare SSE comments
-// (":" and an empty line) from acceptance on, so that proxies keep the connection. The whole answer is the fold of the
-// same pieces. Protocols that speak of these things in other words say so in their AnswerFormat.
+// for, "data: [DONE]". A fault in mid-stream is an error event, then [DONE]; one that comes before anything else is an
+// answer with its own status, as without streaming: the stream begins with the first news, or after
+// ServiceLimits::keep_alive of silence. From then on silence is bridged by bare SSE comments (":" and an empty line),
+// so that proxies keep the connection. The whole answer is the fold of the same pieces, and bounded by
+// ServiceLimits::whole_answer_bytes_max. Protocols that speak of these things in other words say so in their
+// AnswerFormat.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -43,8 +46,6 @@ class AnswerFormat {
 boost::asio::awaitable<void> answer(http::Exchange& exchange, Service& service, Generation& generation,
                                     AnswerFormat& format, const GenerationOptions& options);
 
-// "chatcmpl-" and the like, with 24 random characters.
-std::string new_id(std::string_view prefix);
 int64_t unix_seconds();
 
 // {"prompt_tokens", "completion_tokens", "total_tokens", "prompt_tokens_details": {"cached_tokens"}}

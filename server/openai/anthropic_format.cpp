@@ -1,6 +1,7 @@
 #include "server/openai/anthropic_format.h"
 
 #include "server/openai/json.h"
+#include "server/openai/random_id.h"
 
 namespace twostroke::openai {
 namespace {

@@ -88,13 +88,14 @@ void translate_anthropic_tool_choice(FieldReader& fields, ChatTranslation& trans
     body["tool_choice"] = "required";
   } else if (type == "tool") {
     body["tool_choice"] = {{"type", "function"}, {"function", {{"name", string_member(*choice, "name")}}}};
+    translation.names.emplace_back("tool_choice.function", "tool_choice");
   } else {
     fields.fail("tool_choice", "'tool_choice' must be an object with the type 'auto', 'any', 'tool' or 'none'.");
     return;
   }
-  FieldReader inner(*choice);
+  FieldReader inner(*choice, "tool_choice.");
   if (inner.boolean("disable_parallel_tool_use", false)) body["parallel_tool_calls"] = false;
-  if (inner.error()) fields.fail("tool_choice.disable_parallel_tool_use", inner.error()->message);
+  fields.fail(inner);
 }
 
 // Templates that can leave thinking out ask `enable_thinking` (Qwen3 and its followers) or `thinking` (DeepSeek V3.1).

@@ -45,6 +45,12 @@ std::optional<ApiError> context_overflow(size_t prompt_tokens, int32_t context_m
                   .code = "context_length_exceeded"};
 }
 
+ApiError answer_too_large(size_t bytes_max) {
+  return {.message = "The answer has more than " + std::to_string(bytes_max) +
+                     " bytes, which is more than this server gives at once: set 'stream', or ask for fewer "
+                     "log-probabilities or choices."};
+}
+
 std::string error_json(const ApiError& error) {
   return http::error_body(error.message, error.type, error.param.value_or(""), error.code.value_or(""));
 }

@@ -1,6 +1,7 @@
 // ApiError: what a client did wrong or what went wrong for it, in the shape that OpenAI clients read.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -29,6 +30,9 @@ ApiError to_api_error(const Status& status);
 // The 400 for a prompt that leaves no room for an answer, in the words and with the code by which clients recognise it
 // (LiteLLM reads the message, openai the code); nothing for one that fits. `prompt_tokens` may be a lower bound.
 std::optional<ApiError> context_overflow(size_t prompt_tokens, int32_t context_max);
+
+// The 400 for an answer that has grown beyond what is given at once.
+ApiError answer_too_large(size_t bytes_max);
 
 // {"error": {"message", "type", "param", "code"}}: all four keys, always.
 std::string error_json(const ApiError& error);

@@ -2,6 +2,7 @@
 
 #include "server/openai/json.h"
 #include "server/openai/logprobs.h"
+#include "server/openai/random_id.h"
 #include "server/openai/token_list.h"
 
 namespace twostroke::openai {

@@ -3,16 +3,19 @@
 namespace twostroke::openai {
 namespace {
 
-void replace_all(std::string& text, const std::string& from, const std::string& to) {
-  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
-    text.replace(at, from.size(), to);
-  }
-}
-
 // `name` is the field, or something within it.
 bool stands_for(const std::string& field, const std::string& name) {
   return name.starts_with(field) &&
          (name.size() == field.size() || name[field.size()] == '.' || name[field.size()] == '[');
+}
+
+// The client's name for the chat's field; the same where it has no other.
+std::string in_client_words(const FieldNames& names, const std::string& field) {
+  const std::pair<std::string, std::string>* best = nullptr;
+  for (const auto& name : names) {
+    if (stands_for(name.first, field) && (best == nullptr || name.first.size() > best->first.size())) best = &name;
+  }
+  return best == nullptr ? field : best->second + field.substr(best->first.size());
 }
 
 }  // namespace
@@ -75,18 +78,18 @@ void copy_shared_parameters(const Json& from, Json& body) {
 }
 
 ApiError in_client_words(const FieldNames& names, ApiError error) {
-  if (!error.param) return error;
-  const std::pair<std::string, std::string>* best = nullptr;
-  for (const auto& name : names) {
-    if (stands_for(name.first, *error.param) && (best == nullptr || name.first.size() > best->first.size())) {
-      best = &name;
-    }
+  if (error.param) error.param = in_client_words(names, *error.param);
+  // Names stand in quotes. An apostrophe may stand before one: what does not end in a name may be the next one's begin.
+  std::string& message = error.message;
+  for (size_t begin = message.find('\''); begin != std::string::npos; begin = message.find('\'', begin + 1)) {
+    const size_t end = message.find('\'', begin + 1);
+    if (end == std::string::npos) break;
+    const std::string name = message.substr(begin + 1, end - begin - 1);
+    const std::string there = in_client_words(names, name);
+    if (there == name) continue;
+    message.replace(begin + 1, name.size(), there);
+    begin += there.size() + 1;
   }
-  if (best == nullptr) return error;
-  const std::string there = best->second + error.param->substr(best->first.size());
-  replace_all(error.message, "'" + *error.param + "'", "'" + there + "'");
-  replace_all(error.message, "'" + best->first + "'", "'" + best->second + "'");
-  error.param = there;
   return error;
 }
 

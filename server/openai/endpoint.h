@@ -30,18 +30,15 @@ using Parsed = std::variant<Request, ApiError>;
 template <typename Request>
 boost::asio::awaitable<Parsed<Request>> read_request(http::Exchange& exchange, Service& service,
                                                      Parsed<Request> (*parse)(const Json& body, int32_t vocab_size)) {
-  const auto read = [parse, vocab_size = service.tokenizer.vocab_size()](std::string_view content_type,
-                                                                         std::string_view text) -> Parsed<Request> {
-    const auto body = parse_body(content_type, text);
+  if (auto error = check_content_headers(exchange.request())) co_return *std::move(error);
+  const auto read = [parse, vocab_size = service.tokenizer.vocab_size()](std::string_view text) -> Parsed<Request> {
+    const auto body = parse_object(text);
     if (const auto* error = std::get_if<ApiError>(&body)) return *error;
     return parse(std::get<Json>(body), vocab_size);
   };
-  const std::string_view content_type = exchange.request().header("Content-Type");
   const std::string& text = exchange.request().body;
-  if (text.size() <= kBodyBytesOnIoThreadMax) co_return read(content_type, text);
-  std::function<Parsed<Request>()> work = [read, content_type = std::string(content_type), text] {
-    return read(content_type, text);
-  };
+  if (text.size() <= kBodyBytesOnIoThreadMax) co_return read(text);
+  std::function<Parsed<Request>()> work = [read, text] { return read(text); };
   Parsed<Request> parsed = co_await on_text_thread(service, std::move(work));
   co_return parsed;
 }

@@ -86,6 +86,17 @@ void RequestHub::detach(RequestId request) {
   queues_.erase(request);
 }
 
+void RequestHub::fail_all(const Status& error) {
+  std::unordered_map<RequestId, std::shared_ptr<EventQueue>> queues;
+  {
+    const std::lock_guard lock(mutex_);
+    queues.swap(queues_);
+  }
+  for (const auto& [request, queue] : queues) {
+    queue->push({.kind = Event::Kind::kEnded, .request = request, .outcome = Outcome::kFailed, .error = error});
+  }
+}
+
 size_t RequestHub::attached() const {
   const std::lock_guard lock(mutex_);
   return queues_.size();

@@ -68,6 +68,9 @@ class RequestHub {
   RequestId next_id() { return next_id_.fetch_add(1, std::memory_order_relaxed); }
   void attach(RequestId request, std::shared_ptr<EventQueue> queue);
   void detach(RequestId request);
+  // Ends every request that is attached, as if the engine had: for an engine whose backend hangs, so that nothing comes
+  // of it any more. What it delivers later for them is dropped.
+  void fail_all(const Status& error);
   size_t attached() const;
 
   // Whose the requests are, for people who ask, and the last steps. They follow what is delivered.

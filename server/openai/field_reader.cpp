@@ -40,33 +40,40 @@ void FieldReader::fail(std::string param, std::string message) {
   if (!error_) error_ = bad_field(std::move(param), std::move(message));
 }
 
+void FieldReader::fail(const FieldReader& inner) {
+  if (!error_) error_ = inner.error_;
+}
+
 bool FieldReader::boolean(const char* name, bool fallback) {
+  const std::string field = name_of(name);
   const Json* value = find(name);
   if (value == nullptr) return fallback;
   if (!value->is_boolean()) {
-    fail(name, std::string("'") + name + "' must be true or false, not " + json_type_name(*value) + ".");
+    fail(field, "'" + field + "' must be true or false, not " + json_type_name(*value) + ".");
     return fallback;
   }
   return value->get<bool>();
 }
 
 double FieldReader::number(const char* name, double fallback, double min, double max) {
+  const std::string field = name_of(name);
   const Json* value = find(name);
   if (value == nullptr) return fallback;
   if (!value->is_number()) {
-    fail(name, std::string("'") + name + "' must be a number, not " + json_type_name(*value) + ".");
+    fail(field, "'" + field + "' must be a number, not " + json_type_name(*value) + ".");
     return fallback;
   }
   const double number = value->get<double>();
   if (!std::isfinite(number) || number < min || number > max) {
-    fail(name, std::string("'") + name + "' must be between " + format_number(min) + " and " + format_number(max) +
-                   ", not " + format_number(number) + ".");
+    fail(field, "'" + field + "' must be between " + format_number(min) + " and " + format_number(max) + ", not " +
+                    format_number(number) + ".");
     return fallback;
   }
   return number;
 }
 
 std::optional<int64_t> FieldReader::integer(const char* name, int64_t min, int64_t max) {
+  const std::string field = name_of(name);
   const Json* value = find(name);
   if (value == nullptr) return std::nullopt;
   // A float without a fraction is an integer, as JavaScript clients may write it.
@@ -74,7 +81,7 @@ std::optional<int64_t> FieldReader::integer(const char* name, int64_t min, int64
                                                     std::trunc(value->get<double>()) == value->get<double>() &&
                                                     std::abs(value->get<double>()) < 9e15);
   if (!whole) {
-    fail(name, std::string("'") + name + "' must be an integer, not " + json_type_name(*value) + ".");
+    fail(field, "'" + field + "' must be an integer, not " + json_type_name(*value) + ".");
     return std::nullopt;
   }
   const bool beyond = value->is_number_unsigned() && value->get<uint64_t>() > static_cast<uint64_t>(INT64_MAX);
@@ -82,24 +89,26 @@ std::optional<int64_t> FieldReader::integer(const char* name, int64_t min, int64
                           : value->is_number_float() ? static_cast<int64_t>(value->get<double>())
                                                      : value->get<int64_t>();
   if (beyond || integer < min || integer > max) {
-    fail(name, std::string("'") + name + "' must be an integer between " + std::to_string(min) + " and " +
-                   std::to_string(max) + ", not " + value->dump() + ".");
+    fail(field, "'" + field + "' must be an integer between " + std::to_string(min) + " and " + std::to_string(max) +
+                    ", not " + value->dump() + ".");
     return std::nullopt;
   }
   return integer;
 }
 
 std::optional<std::string> FieldReader::string(const char* name) {
+  const std::string field = name_of(name);
   const Json* value = find(name);
   if (value == nullptr) return std::nullopt;
   if (!value->is_string()) {
-    fail(name, std::string("'") + name + "' must be a string, not " + json_type_name(*value) + ".");
+    fail(field, "'" + field + "' must be a string, not " + json_type_name(*value) + ".");
     return std::nullopt;
   }
   return value->get<std::string>();
 }
 
 std::vector<std::string> FieldReader::strings(const char* name, size_t count_max, size_t bytes_max) {
+  const std::string field = name_of(name);
   const Json* value = find(name);
   std::vector<std::string> strings;
   if (value == nullptr) return strings;
@@ -107,25 +116,24 @@ std::vector<std::string> FieldReader::strings(const char* name, size_t count_max
     strings.push_back(value->get<std::string>());
   } else if (value->is_array()) {
     if (value->size() > count_max) {
-      fail(name, std::string("'") + name + "' may hold at most " + std::to_string(count_max) + " strings, not " +
-                     std::to_string(value->size()) + ".");
+      fail(field, "'" + field + "' may hold at most " + std::to_string(count_max) + " strings, not " +
+                      std::to_string(value->size()) + ".");
       return {};
     }
     for (const Json& item : *value) {
       if (!item.is_string()) {
-        fail(name, std::string("'") + name + "' must hold strings, not " + json_type_name(item) + ".");
+        fail(field, "'" + field + "' must hold strings, not " + json_type_name(item) + ".");
         return {};
       }
       strings.push_back(item.get<std::string>());
     }
   } else {
-    fail(name,
-         std::string("'") + name + "' must be a string or an array of strings, not " + json_type_name(*value) + ".");
+    fail(field, "'" + field + "' must be a string or an array of strings, not " + json_type_name(*value) + ".");
     return {};
   }
   for (const std::string& text : strings) {
     if (text.empty() || text.size() > bytes_max) {
-      fail(name, std::string("Each string of '") + name + "' must have 1 to " + std::to_string(bytes_max) + " bytes.");
+      fail(field, "Each string of '" + field + "' must have 1 to " + std::to_string(bytes_max) + " bytes.");
       return {};
     }
   }

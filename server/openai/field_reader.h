@@ -19,7 +19,8 @@ namespace twostroke::openai {
 
 class FieldReader {
  public:
-  explicit FieldReader(const Json& object) : object_(object) {}
+  // `place`: what messages and `param` name a field by, before its own name: "stream_options." of an inner object.
+  explicit FieldReader(const Json& object, std::string place = "") : object_(object), place_(std::move(place)) {}
 
   const Json& object() const { return object_; }
   // A field that is present and not null, or nullptr.
@@ -33,10 +34,15 @@ class FieldReader {
   std::vector<std::string> strings(const char* name, size_t count_max, size_t bytes_max);
 
   void fail(std::string param, std::string message);
+  // Takes over what went wrong in an inner object.
+  void fail(const FieldReader& inner);
   const std::optional<ApiError>& error() const { return error_; }
 
  private:
+  std::string name_of(const char* name) const { return place_ + name; }
+
   const Json& object_;
+  const std::string place_;
   std::optional<ApiError> error_;
 };
 

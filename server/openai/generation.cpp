@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "server/openai/answer.h"
 #include "server/openai/cache_salt.h"
+#include "server/openai/random_id.h"
 #include "server/text/grammar/grammar_constraint.h"
 
 namespace twostroke::openai {
@@ -22,6 +22,15 @@ std::string new_call_id(size_t bytes) {
 }
 
 }  // namespace
+
+size_t piece_bytes(const Piece& piece) {
+  constexpr size_t kTokenBytes = 8;
+  constexpr size_t kLogprobBytes = 96;  // {"token", "logprob", "bytes"}
+  size_t bytes = piece.text.size() + piece.reasoning.size() + kTokenBytes * piece.tokens.size();
+  for (const reply::ToolCallDelta& call : piece.tool_calls) bytes += call.arguments.size();
+  for (const TokenEntry& entry : piece.entries) bytes += kLogprobBytes * (1 + entry.top.size());
+  return bytes;
+}
 
 Generation::Generation(Service& service, asio::any_io_executor executor, const GenerationOptions& options,
                        uint64_t tenant)
@@ -160,12 +169,14 @@ asio::awaitable<Batch> Generation::next(std::chrono::milliseconds timeout) {
   if (queue_->overflowed()) {
     cancel_all();
     batch.ended = true;
-    batch.error = ApiError{.status = 503,
-                           .message = "The answer was not read as fast as it was made, and was given up.",
-                           .type = "server_error",
-                           .code = "client_too_slow"};
+    batch.error =
+        ApiError{.status = 503,
+                 .message = "The answer was made faster than it could be written or was read, and was given up.",
+                 .type = "server_error",
+                 .code = "client_too_slow"};
     co_return batch;
   }
+  batch.silent = events.empty();
   for (Event& event : events) {
     take(event, batch);
     if (batch.ended) break;

@@ -52,8 +52,12 @@ struct Piece {
   StopReason stop_reason;                // with `finished` only
 };
 
+// About how many bytes it takes in an answer.
+size_t piece_bytes(const Piece& piece);
+
 struct Batch {
   std::vector<Piece> pieces;
+  bool silent = false;            // nothing has happened for as long as next() was to wait
   bool ended = false;             // nothing follows
   std::optional<ApiError> error;  // ended by a fault
   bool gone = false;              // ended because the client is gone: nobody to answer
@@ -72,8 +76,7 @@ class Generation {
   // about it (RequestIndex). After an error nothing runs.
   std::optional<ApiError> start(PreparedPrompts prepared, uint32_t max_tokens_default, CallName name = {});
 
-  // What has happened since the last call; waits at most `timeout` for something (zero: for ever; then a Batch without
-  // pieces that has not ended means silence).
+  // What has happened since the last call; waits at most `timeout` for something (zero: for ever).
   boost::asio::awaitable<Batch> next(std::chrono::milliseconds timeout);
 
   // The client went away: cancels everything and wakes next().

@@ -61,10 +61,10 @@ void read_stream_options(FieldReader& fields, GenerationOptions& options) {
     fields.fail("stream_options", "'stream_options' must be an object, not " + json_type_name(*value) + ".");
     return;
   }
-  FieldReader inner(*value);
+  FieldReader inner(*value, "stream_options.");
   options.include_usage = inner.boolean("include_usage", false);
   options.continuous_usage = inner.boolean("continuous_usage_stats", false);
-  if (inner.error()) fields.fail("stream_options." + *inner.error()->param, inner.error()->message);
+  fields.fail(inner);
 }
 
 // Ascending, each once.

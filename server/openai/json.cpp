@@ -15,39 +15,53 @@ bool is_json_content_type(std::string_view value) {
   return lower == "application/json" || (lower.starts_with("application/") && lower.ends_with("+json"));
 }
 
-}  // namespace
-
-std::variant<Json, ApiError> parse_body(std::string_view content_type, std::string_view body) {
-  if (!content_type.empty() && !is_json_content_type(content_type)) {
-    return ApiError{.message = "The Content-Type is '" + std::string(content_type.substr(0, 100)) +
-                               "': send a JSON body with Content-Type: application/json."};
-  }
-  return parse_object(body);
+// What the library says, without its own error number in front and without the text at fault, which may be megabytes.
+std::string reason_of(std::string_view what) {
+  constexpr size_t kReasonBytesMax = 200;
+  if (const size_t bracket = what.find("] "); bracket != std::string_view::npos) what.remove_prefix(bracket + 2);
+  for (const std::string_view quote : {"; last read: ", " parsing '"}) what = what.substr(0, what.find(quote));
+  return std::string(what.substr(0, kReasonBytesMax)) + ".";
 }
 
-std::variant<Json, ApiError> parse_object(std::string_view text) {
-  if (text.empty()) return ApiError{.message = "The body is empty: send a JSON object."};
-  JsonGuard guard(kJsonDepthMax);
-  if (const Status cost = guard.check(text); !cost.ok()) {
-    return ApiError{.message = "The JSON body " + cost.message() + "."};
+bool has_nul(std::string_view text) { return text.find('\0') != std::string_view::npos; }
+
+}  // namespace
+
+std::optional<ApiError> check_content_headers(const http::HttpRequest& request) {
+  const std::string_view encoding = request.header("Content-Encoding");
+  if (!encoding.empty() && encoding != "identity") {
+    return ApiError{.message = "The Content-Encoding is '" + std::string(encoding.substr(0, 100)) +
+                               "': this server takes bodies that are not compressed."};
   }
+  const std::string_view type = request.header("Content-Type");
+  if (type.empty() && !request.header("Origin").empty()) {
+    return ApiError{.message = "A request from a web page needs the Content-Type: application/json."};
+  }
+  if (type.empty() || is_json_content_type(type)) return std::nullopt;
+  return ApiError{.message = "The Content-Type is '" + std::string(type.substr(0, 100)) +
+                             "': send a JSON body with Content-Type: application/json."};
+}
+
+std::variant<Json, ApiError> parse_object(std::string_view text, std::string_view subject) {
+  const std::string name(subject);
+  if (text.empty()) return ApiError{.message = name + " is empty: send a JSON object."};
+  JsonGuard guard(kJsonDepthMax);
+  if (const Status cost = guard.check(text); !cost.ok()) return ApiError{.message = name + " " + cost.message() + "."};
+  // The library takes a zero byte for the end of the text.
+  if (has_nul(text)) return ApiError{.message = name + " is not valid JSON: it has a zero byte."};
   Json json;
   try {
     json = Json::parse(text);
   } catch (const Json::exception& error) {
-    // The library's message starts with its own error number in brackets, which tells a client nothing.
-    const std::string_view what = error.what();
-    const size_t bracket = what.find("] ");
-    return ApiError{.message = "The body is not valid JSON: " +
-                               std::string(bracket == std::string_view::npos ? what : what.substr(bracket + 2))};
+    return ApiError{.message = name + " is not valid JSON: " + reason_of(error.what())};
   }
-  if (!json.is_object()) return ApiError{.message = "The body must be a JSON object."};
+  if (!json.is_object()) return ApiError{.message = name + " must be a JSON object."};
   return json;
 }
 
 std::optional<Json> parse_inner_object(std::string_view text, JsonGuard& guard, Status& cost) {
   cost = guard.check(text);
-  if (!cost.ok()) return std::nullopt;
+  if (!cost.ok() || has_nul(text)) return std::nullopt;
   Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return std::nullopt;
   return json;

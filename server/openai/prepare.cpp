@@ -169,6 +169,19 @@ std::optional<ApiError> prepare_reply(const Service& service, const ChatRequest&
   return std::nullopt;
 }
 
+// How much the prompts' log-probabilities would come to in an answer that writes them `copies` times.
+std::optional<ApiError> check_prompt_logprobs(const GenerationOptions& options, const PreparedPrompts& prepared,
+                                              size_t copies, const std::string& param) {
+  if (options.prompt_logprobs < 0) return std::nullopt;
+  size_t tokens = 0;
+  for (const std::vector<TokenId>& prompt : prepared.tokens) tokens += prompt.size();
+  const size_t count = tokens * copies * (static_cast<size_t>(options.prompt_logprobs) + 1);
+  if (count <= kPromptLogprobsInAnswerMax) return std::nullopt;
+  return bad_field(param, "'" + param + "' asks for " + std::to_string(count) +
+                              " log-probabilities of prompt tokens (tokens times choices times candidates): at most " +
+                              std::to_string(kPromptLogprobsInAnswerMax) + " are given in one answer.");
+}
+
 // What is the same for every protocol, once the prompts are there.
 std::optional<ApiError> prepare_common(const Service& service, const GenerationOptions& options,
                                        PreparedPrompts& prepared) {
@@ -226,6 +239,7 @@ Prompts prepare_chat(const Service& service, const ChatRequest& request) {
   if (prepared.tokens[0].empty()) {
     return ApiError{.message = "The messages render to an empty prompt.", .param = "messages"};
   }
+  if (auto error = check_prompt_logprobs(request.options, prepared, /*copies=*/1, "prompt_logprobs")) return *error;
   if (auto error = prepare_reply(service, request, *spans, prepared)) return *error;
   if (auto error = prepare_common(service, request.options, prepared)) return *error;
   return prepared;
@@ -256,6 +270,8 @@ Prompts prepare_completion(const Service& service, const CompletionRequest& requ
     }
     if (auto error = context_overflow(prompts.back().size(), service.engine.backend_info().context_max)) return *error;
   }
+  const char* param = request.echo && request.options.sampling.logprobs >= 0 ? "logprobs" : "prompt_logprobs";
+  if (auto error = check_prompt_logprobs(request.options, prepared, request.options.n, param)) return *error;
   if (auto error = prepare_common(service, request.options, prepared)) return *error;
   return prepared;
 }

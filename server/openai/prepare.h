@@ -13,6 +13,9 @@
 
 namespace twostroke::openai {
 
+// Every choice repeats its prompt's log-probabilities, and they are written on an I/O thread: some ten megabytes.
+constexpr size_t kPromptLogprobsInAnswerMax = size_t{1} << 18;
+
 // The refusal of a text that has too many tokens even if each were the vocabulary's longest.
 std::optional<ApiError> beyond_context(const Service& service, size_t bytes);
 

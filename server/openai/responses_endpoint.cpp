@@ -1,4 +1,5 @@
 // /v1/responses: create, get, delete, cancel, list the input.
+#include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/post.hpp>
@@ -41,13 +42,38 @@ ApiError no_such_response(std::string_view id, std::string param, std::string co
 // Responses belong to the API key that made them.
 uint64_t tenant_of(const Exchange& exchange) { return tenant_salt(exchange); }
 
-// One page of a response's input, newest first unless `ascending`.
-std::string input_items_page(Json items, bool ascending, size_t limit, std::string_view after) {
-  if (!ascending) std::reverse(items.begin(), items.end());
-  const auto before = std::find_if(items.begin(), items.end(), [&](const Json& item) { return item["id"] == after; });
-  auto item = before == items.end() ? items.begin() : std::next(before);
+// Which part of a response's input a client asks for.
+struct InputPage {
+  bool ascending = false;  // else newest first
+  size_t limit = 20;
+  std::string after;  // an item's id; "": from the first one on
+};
+
+std::variant<InputPage, ApiError> parse_input_page(std::string_view query) {
+  InputPage page;
+  const auto limit = query_count(query, "limit", page.limit, kInputItemsPageMax);
+  if (const auto* error = std::get_if<ApiError>(&limit)) return *error;
+  page.limit = std::get<size_t>(limit);
+  const std::string_view order = query_parameter(query, "order");
+  if (!order.empty() && order != "asc" && order != "desc") {
+    return bad_field("order", "'order' must be \"asc\" or \"desc\".");
+  }
+  page.ascending = order == "asc";
+  page.after = query_parameter(query, "after");
+  return page;
+}
+
+BodyOrError input_items_body(const StoredResponse& response, const InputPage& asked) {
+  Json items = Json::parse(response.input_items);
+  if (!asked.ascending) std::reverse(items.begin(), items.end());
+  auto item = items.begin();
+  if (!asked.after.empty()) {
+    item = std::find_if(item, items.end(), [&](const Json& other) { return other["id"] == asked.after; });
+    if (item == items.end()) return bad_field("after", "'after' names no item of this response's input.");
+    ++item;
+  }
   Json data = Json::array();
-  for (; item != items.end() && data.size() < limit; ++item) data.push_back(std::move(*item));
+  for (; item != items.end() && data.size() < asked.limit; ++item) data.push_back(std::move(*item));
   Json page = {{"object", "list"}, {"data", Json::array()}, {"has_more", item != items.end()}};
   page["first_id"] = data.empty() ? Json() : data.front()["id"];
   page["last_id"] = data.empty() ? Json() : data.back()["id"];
@@ -113,9 +139,14 @@ struct BackgroundRun {
 };
 
 asio::awaitable<void> run_in_background(std::shared_ptr<BackgroundRun> run) {
+  size_t bytes = 0;
   while (true) {
     Batch batch = co_await run->generation.next(std::chrono::milliseconds(0));
     if (batch.gone) co_return;  // cancelled
+    for (const Piece& piece : batch.pieces) bytes += piece_bytes(piece);
+    if (!batch.error && bytes > run->service.limits.whole_answer_bytes_max) {
+      batch.error = answer_too_large(run->service.limits.whole_answer_bytes_max);
+    }
     if (batch.error) {
       StoredResponse record = run->call->record;
       record.body = run->format.failed(*batch.error, run->generation.usage());
@@ -272,16 +303,23 @@ asio::awaitable<void> list_response_input(Exchange& exchange, Service& service) 
     co_await respond_not_found(exchange);
     co_return;
   }
-  const std::string_view query = exchange.request().query;
-  const auto limit = query_count(query, "limit", 20, kInputItemsPageMax);
-  if (const auto* error = std::get_if<ApiError>(&limit)) {
+  const auto page = parse_input_page(exchange.request().query);
+  BodyOrError body;
+  if (const auto* error = std::get_if<ApiError>(&page)) {
+    body = *error;
+  } else {
+    // As long as a body may be: not on an I/O thread.
+    std::function<BodyOrError()> work = [found, asked = std::get<InputPage>(page)] {
+      return input_items_body(*found, asked);
+    };
+    body = co_await on_text_thread(service, std::move(work));
+  }
+  if (const auto* error = std::get_if<ApiError>(&body)) {
     HttpResponse response = error_response(*error);
     co_await exchange.respond(std::move(response));
     co_return;
   }
-  std::string body = input_items_page(Json::parse(found->input_items), query_parameter(query, "order") == "asc",
-                                      std::get<size_t>(limit), query_parameter(query, "after"));
-  co_await respond_json(exchange, std::move(body));
+  co_await respond_json(exchange, std::get<std::string>(std::move(body)));
 }
 
 }  // namespace twostroke::openai

@@ -2,6 +2,7 @@
 
 #include "server/openai/json.h"
 #include "server/openai/logprobs.h"
+#include "server/openai/random_id.h"
 
 namespace twostroke::openai {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "server/openai/answer.h"
+#include "server/openai/random_id.h"
 
 namespace twostroke::openai {
 namespace {

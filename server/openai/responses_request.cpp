@@ -70,14 +70,18 @@ void translate_tool_choice(FieldReader& fields, ChatTranslation& translation) {
   const std::string type = string_member(*choice, "type");
   if (type == "function") {
     translated = {{"type", "function"}, {"function", {{"name", string_member(*choice, "name")}}}};
+    translation.names.emplace_back("tool_choice.function", "tool_choice");
   } else if (type == "allowed_tools") {
     Json allowed = {{"mode", choice->value("mode", Json("auto"))}, {"tools", Json::array()}};
     if (const auto listed = choice->find("tools"); listed != choice->end() && listed->is_array()) {
       for (const Json& tool : *listed) {
         const std::string name = tool.is_object() ? string_member(tool, "name") : "";
+        const std::string place = "tools[" + std::to_string(allowed["tools"].size()) + "]";
+        translation.names.emplace_back("tool_choice.allowed_tools." + place + ".function", "tool_choice." + place);
         allowed["tools"].push_back({{"type", "function"}, {"function", {{"name", name}}}});
       }
     }
+    translation.names.emplace_back("tool_choice.allowed_tools", "tool_choice");
     translated = {{"type", "allowed_tools"}, {"allowed_tools", std::move(allowed)}};
   } else {
     fields.fail("tool_choice", "'tool_choice' has the type '" + type.substr(0, 40) +
@@ -196,7 +200,8 @@ std::variant<ResponsesRequest, ApiError> parse_responses_request(const Json& bod
   FieldReader fields(body);
   ResponsesRequest request;
   ChatTranslation translation;
-  translation.names = {{"messages", "input"}, {"max_completion_tokens", "max_output_tokens"}};
+  translation.names = {
+      {"messages", "input"}, {"max_completion_tokens", "max_output_tokens"}, {"max_tokens", "max_output_tokens"}};
   copy_shared_parameters(body, translation.body);
   if (const auto instructions = fields.string("instructions")) {
     translation.add_message({{"role", "system"}, {"content", *instructions}}, "instructions");
@@ -217,6 +222,8 @@ std::variant<ResponsesRequest, ApiError> parse_responses_request(const Json& bod
   translate_reasoning(fields, translation);
   translate_include(fields, translation);
   check_metadata(fields);
+  // They do not change the answer, but it repeats them.
+  for (const char* name : {"user", "safety_identifier", "prompt_cache_key"}) fields.string(name);
   refuse_unsupported_responses_fields(fields);
   request.store = fields.boolean("store", true);
   request.background = fields.boolean("background", false);

@@ -23,10 +23,11 @@
 namespace twostroke::openai {
 
 struct ServiceLimits {
-  size_t preparing_max = 1024;                       // requests being rendered and tokenized at once
-  size_t pending_events_max = 65536;                 // tokens that a slow client may leave unread
-  std::chrono::milliseconds keep_alive{10'000};      // a comment on streams that are silent for so long; 0: never
-  std::chrono::milliseconds explain_timeout{2'000};  // what /debug/requests waits for the step under way
+  size_t preparing_max = 1024;                        // requests being rendered and tokenized at once
+  size_t pending_events_max = 65536;                  // tokens that a slow client may leave unread
+  size_t whole_answer_bytes_max = size_t{128} << 20;  // of an answer that is not streamed
+  std::chrono::milliseconds keep_alive{10'000};       // a comment on streams that are silent for so long; 0: never
+  std::chrono::milliseconds explain_timeout{2'000};   // what /debug/requests waits for the step under way
 };
 
 struct Service {
@@ -45,7 +46,7 @@ struct Service {
   ServiceLimits limits;
   std::atomic<size_t> preparing{0};
   mutable GrammarCache grammars;  // thread-safe
-  ResponseStore responses;
+  ResponseStore responses;        // thread-safe
 };
 
 // The service, once the model is loaded. Until then every endpoint answers 503 with Retry-After.

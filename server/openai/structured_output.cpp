@@ -35,7 +35,8 @@ std::shared_ptr<OutputConstraint> read_response_format(FieldReader& fields, cons
   const Json* schema = outer != nullptr && outer->is_object() ? present(*outer, "schema") : nullptr;
   if (schema == nullptr || !schema->is_object()) {
     fields.fail(kParam,
-                "'response_format' of the type \"json_schema\" needs the schema, an object, in 'json_schema.schema'.");
+                "'response_format' of the type \"json_schema\" needs the schema, an object, in "
+                "'response_format.json_schema.schema'.");
     return nullptr;
   }
   constraint->kind = OutputConstraint::Kind::kJsonSchema;
@@ -49,10 +50,12 @@ bool read_json(FieldReader& fields, const Json& value, OutputConstraint& constra
   constraint.schema = value;
   if (value.is_string()) {
     const std::string& text = value.get_ref<const std::string&>();
-    auto parsed = text.size() <= kGrammarBytesMax ? parse_object(text) : ApiError{.message = "It is too long."};
+    constexpr std::string_view kSubject = "The text in 'structured_outputs.json'";
+    auto parsed = text.size() <= kGrammarBytesMax ? parse_object(text, kSubject)
+                                                  : ApiError{.message = std::string(kSubject) + " has more than " +
+                                                                        std::to_string(kGrammarBytesMax) + " bytes."};
     if (const auto* error = std::get_if<ApiError>(&parsed)) {
-      fields.fail("structured_outputs.json",
-                  "'structured_outputs.json' is a string that holds no schema. " + error->message);
+      fields.fail("structured_outputs.json", error->message);
       return false;
     }
     constraint.schema = std::get<Json>(std::move(parsed));

@@ -1,5 +1,6 @@
 """API keys and CORS, as clients and browsers meet them."""
 
+import http.client
 import json
 import urllib.error
 import urllib.request
@@ -108,6 +109,19 @@ def test_without_origins_and_keys_nothing_is_reflected_or_asked(server):
     status, headers, _ = ask(server, "/v1/models", Origin="https://a.example")
     assert status == 200
     assert headers["Access-Control-Allow-Origin"] is None
+
+
+@pytest.mark.parametrize("headers", [{}, {"Content-Type": "text/plain"}])
+def test_a_page_cannot_have_anything_done_unasked(server, headers):
+    """A browser sends what is no JSON by its type to any server without asking first (a "simple request")."""
+    body = b'{"prompt": "Hi", "max_tokens": 1}'
+    connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=60)
+    connection.request("POST", "/v1/completions", body, {"Origin": "https://evil.example", **headers})
+    assert connection.getresponse().status == 400
+    if not headers:
+        connection.close()
+        connection.request("POST", "/v1/completions", body)
+        assert connection.getresponse().status == 200
 
 
 def test_a_key_file_without_keys_does_not_open_the_server(tmp_path):

@@ -8,6 +8,8 @@ import pytest
 from anthropic.types import Message, RawMessageStreamEvent
 from pydantic import TypeAdapter
 
+from test_access import ask
+
 QUESTION = [{"role": "user", "content": "Name three colours of the rainbow."}]
 # The client has no parameter for the temperature any more; the protocol has.
 OPTIONS = dict(model="smollm2", max_tokens=12, extra_body={"temperature": 0})
@@ -171,6 +173,25 @@ def test_an_output_format_holds(claude):
         messages=[{"role": "user", "content": "Ada is 36."}], output_format=Person, **{**OPTIONS, "max_tokens": 80}
     )
     assert isinstance(message.parsed_output, Person)
+
+
+def test_errors_below_the_endpoint_have_anthropics_shape(start_server):
+    server = start_server("--backend", "sim", "--api-key", "secret", "--max-body-bytes", "2000")
+    for key, path, body, status, type in [
+        ("wrong", "/v1/messages", {}, 401, "authentication_error"),
+        ("secret", "/v1/messages/nothing", {}, 404, "not_found_error"),
+        ("secret", "/v1/messages", {"messages": "x" * 3000}, 413, "request_too_large"),
+        ("secret", "/v1/messages/count_tokens", [], 400, "invalid_request_error"),
+    ]:
+        got, headers, text = ask(server, path, "POST", body, X_Api_Key=key)
+        error = json.loads(text)
+        assert got == status and error["type"] == "error", text
+        assert error["error"]["type"] == type and error["error"]["message"]
+        assert error["request_id"] == headers["request-id"] == headers["X-Request-Id"]
+    assert "WWW-Authenticate" in ask(server, "/v1/messages", "POST", {})[1]
+    with pytest.raises(anthropic.AuthenticationError) as caught:
+        anthropic.Anthropic(base_url=server.url, api_key="x", max_retries=0).messages.create(messages=QUESTION, **OPTIONS)
+    assert caught.value.type == "authentication_error" and caught.value.request_id
 
 
 def test_the_clients_own_header_carries_the_key(start_server):

@@ -130,6 +130,28 @@ def test_responses_are_kept_until_they_are_deleted(client):
     assert caught.value.param == "previous_response_id"
 
 
+def test_the_input_is_listed_page_by_page(client, server):
+    items = [{"role": "user", "content": f"item {i}"} for i in range(5)]
+    response = client.responses.create(input=items, **OPTIONS)
+    for order, expected in [("asc", range(5)), ("desc", reversed(range(5)))]:
+        page = client.responses.input_items.list(response.id, order=order, limit=2)
+        assert [item.content[0].text for item in page] == [f"item {i}" for i in expected]
+    for query in ["after=msg_unknown", "order=up", "limit=0", "limit=x"]:
+        status, text = server.get(f"/v1/responses/{response.id}/input_items?{query}")
+        assert status == 400 and json.loads(text)["error"]["param"] == query.split("=")[0]
+
+
+def test_how_many_responses_are_kept_is_a_setting(start_server):
+    client = start_server("--backend", "sim", "--max-stored-responses", "1").client()
+    first, second = (client.responses.create(input=QUESTION, **OPTIONS) for _ in range(2))
+    assert client.responses.retrieve(second.id).id == second.id
+    with pytest.raises(openai.NotFoundError):
+        client.responses.retrieve(first.id)
+    none = start_server("--backend", "sim", "--max-background-responses", "0").client()
+    with pytest.raises(openai.RateLimitError):
+        none.responses.create(input=QUESTION, background=True, **OPTIONS)
+
+
 def test_without_store_nothing_is_kept(client):
     response = client.responses.create(input=QUESTION, store=False, **OPTIONS)
     assert response.to_dict()["store"] is False

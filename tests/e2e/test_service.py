@@ -186,6 +186,28 @@ def test_a_second_signal_ends_an_idle_server_without_waiting(start_server):
     assert server.process.wait(30) == 0
 
 
+def test_a_backend_that_hangs_does_not_keep_the_server(start_server):
+    plugin = BINARY.parent / "tests/backend/plugins/sim_plugin.so"
+    if not plugin.exists():
+        pytest.skip(f"the plug-in is not built: {plugin}")
+    server = start_server("--backend", str(plugin), "--plugin-args", "hang=1", "--drain-timeout-ms", "100", "--step-stall-ms", "1")
+    answers = []
+
+    def ask():
+        with pytest.raises(openai.InternalServerError) as caught:
+            server.client().completions.create(model="smollm2", prompt=[1, 2], max_tokens=1)
+        answers.append(caught.value.status_code)
+
+    client = threading.Thread(target=ask)
+    client.start()
+    eventually(lambda: server.get("/readyz")[0] == 503)
+    server.process.send_signal(signal.SIGTERM)
+    assert server.process.wait(60) == 1
+    client.join()
+    assert answers == [503]
+    assert any("hangs in a step" in line for line in server.log)
+
+
 def test_the_reader_of_the_log_may_go_away():
     if not MODEL.exists():
         pytest.skip(f"the model is not there: {MODEL}")

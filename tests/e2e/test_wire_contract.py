@@ -8,6 +8,8 @@ import urllib.request
 
 import pytest
 
+from eventually import eventually
+
 
 def post(server, path, body, content_type="application/json"):
     """Status, headers, text."""
@@ -17,6 +19,10 @@ def post(server, path, body, content_type="application/json"):
             return answer.status, answer.headers, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.headers, error.read().decode()
+
+
+def request_of(server, body, path="/v1/completions"):
+    return urllib.request.Request(server.url + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
 
 
 def chat(server, **fields):
@@ -102,6 +108,55 @@ def test_a_fault_in_mid_stream_is_an_error_event_and_then_done(start_server):
     fault = json.loads(events[-2].removeprefix("data: "))
     assert set(fault) == {"error"} and set(fault["error"]) == {"message", "type", "param", "code"}
     assert all("error" not in json.loads(event.removeprefix("data: ")) for event in events[:-2])
+
+
+# No token of the grammar is allowed: found when the first one is to be drawn.
+NO_TOKEN = {"allowed_token_ids": [100], "structured_outputs": {"choice": ["red"]}}
+
+
+@pytest.mark.parametrize(
+    "path, body",
+    [
+        ("/v1/chat/completions", CHAT),
+        ("/v1/completions", {"prompt": "Go:"}),
+        ("/v1/responses", {"input": "Go"}),
+        ("/v1/messages", {"messages": CHAT["messages"], "max_tokens": 8}),
+    ],
+)
+def test_a_fault_before_the_first_token_is_a_real_status_for_a_stream_too(server, path, body):
+    whole = post(server, path, {**body, **NO_TOKEN})
+    streamed = post(server, path, {**body, **NO_TOKEN, "stream": True})
+    assert whole[0] == streamed[0] == 400
+    assert json.loads(whole[2])["error"] == json.loads(streamed[2])["error"]
+    assert streamed[1]["Content-Type"].startswith("application/json")
+
+
+def test_a_stream_begins_with_the_first_news_or_in_silence(start_server):
+    server = start_server("--max-running", "1", "--sse-keep-alive-ms", "50")
+    first = {"prompt": "Go:", "max_tokens": 8000, "ignore_eos": True, "stream": True}
+    with urllib.request.urlopen(request_of(server, first), timeout=120) as running:
+        running.readline()
+        # It waits behind the other, and says so.
+        with urllib.request.urlopen(request_of(server, {**first, "max_tokens": 1}), timeout=120) as waiting:
+            assert waiting.readline() == b":\n"
+            running.close()
+            text = waiting.read().decode()
+    assert text.endswith("data: [DONE]\n\n")
+
+
+def test_a_whole_answer_has_a_limit_and_a_stream_has_none(start_server):
+    server = start_server("--backend", "sim", "--max-whole-answer-bytes", "20000")
+    body = {**CHAT, "max_tokens": 1000, "ignore_eos": True, "logprobs": True, "top_logprobs": 20}
+    status, _, text = post(server, "/v1/chat/completions", body)
+    assert status == 400 and "'stream'" in json.loads(text)["error"]["message"]
+    assert post(server, "/v1/chat/completions", {**body, "max_tokens": 5})[0] == 200
+    assert len(stream(server, "/v1/chat/completions", body)) > 1000
+    run = {"input": "Go", "background": True, "max_output_tokens": 8000, "ignore_eos": True}
+    status, _, text = post(server, "/v1/responses", run)
+    assert status == 200
+    path = "/v1/responses/" + json.loads(text)["id"]
+    eventually(lambda: json.loads(server.get(path)[1])["status"] != "in_progress")
+    assert json.loads(server.get(path)[1])["status"] == "failed"
 
 
 def test_a_full_queue_says_when_to_come_again(start_server):

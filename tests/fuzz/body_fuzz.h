@@ -20,7 +20,7 @@ inline void check_refusal(const ApiError& error) {
 template <typename Request>
 std::optional<Request> read_body(std::string_view text,
                                  std::variant<Request, ApiError> (*parse)(const Json&, int32_t vocab_size)) {
-  auto body = parse_body("application/json", text);
+  auto body = parse_object(text);
   if (const auto* error = std::get_if<ApiError>(&body)) {
     check_refusal(*error);
     return std::nullopt;

@@ -57,7 +57,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   CHECK(whole.stage() == pieces.stage());
   if (whole.stage() == RequestParser::Stage::kRejected) {
     CHECK(whole.rejection().status == pieces.rejection().status);
-    CHECK(whole.rejection().body == pieces.rejection().body);
+    CHECK(whole.rejection().message == pieces.rejection().message);
   }
   if (whole.stage() != RequestParser::Stage::kComplete) return 0;
   CHECK(consumed == consumed_in_pieces);

@@ -1,6 +1,6 @@
 // The sim backend as a plug-in: how a C++ backend ships as a shared object.
 //
-// plugin_args may name a fault, as NAME=STEP: throws, wait_error, dead; or "throws_at_create".
+// plugin_args may name a fault, as NAME=STEP: throws, wait_error, dead, hang; or "throws_at_create".
 #include <cstdlib>
 #include <stdexcept>
 
@@ -28,6 +28,8 @@ Result<std::unique_ptr<Backend>> create(const PluginOptions& from) {
       options.step_faults[step].error = internal_error("lost");
     } else if (name == "dead") {
       options.step_faults[step].error = unavailable("gone");
+    } else if (name == "hang") {
+      options.step_faults[step].kind = SimFault::Kind::kHang;
     } else {
       return invalid_argument("unknown fault " + name);
     }

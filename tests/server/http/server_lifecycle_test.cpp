@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <list>
+#include <optional>
 
 #include "tests/server/http/test_client.h"
 #include "tests/server/http/test_server.h"
@@ -50,6 +51,7 @@ TEST(HttpServer, TwoHundredClientsThatVanishInMidStreamLeaveNothingBehind) {
 TEST(HttpServer, BeyondItsConnectionsItSaysSo) {
   HttpLimits limits;
   limits.connections_max = 2;
+  limits.idle_grace = 1h;
   TestServer server(limits);
   TestClient first(server.port());
   TestClient second(server.port());
@@ -77,6 +79,7 @@ TEST(HttpServer, BeyondItsConnectionsItSaysSo) {
 TEST(HttpServer, NoCrowdIsLeftWithoutAnAnswerOrAnEnd) {
   HttpLimits limits;
   limits.connections_max = 1;
+  limits.idle_grace = 1h;
   TestServer server(limits);
   TestClient served(server.port());
   served.send(get("/hello"));
@@ -89,6 +92,45 @@ TEST(HttpServer, NoCrowdIsLeftWithoutAnAnswerOrAnEnd) {
   }
   served.send(get("/hello"));
   EXPECT_EQ(served.read_answer().status, 200);
+}
+
+TEST(HttpServer, AnIdleConnectionMakesRoom) {
+  HttpLimits limits;
+  limits.connections_max = 2;
+  limits.idle_grace = 0ms;
+  TestServer server(limits);
+  TestClient busy(server.port());
+  busy.send(get("/wait"));
+  ASSERT_TRUE(server.entered.wait_for(1));
+  TestClient idle(server.port());
+  idle.send(get("/hello"));
+  EXPECT_EQ(idle.read_answer().status, 200);
+  std::optional<TestClient> newcomer;
+  EXPECT_TRUE(eventually([&] {
+    newcomer.emplace(server.port());
+    newcomer->send(get("/hello"));
+    return newcomer->read_answer().status == 200;
+  })) << "as soon as the server knows that the other is idle";
+  EXPECT_EQ(idle.read_to_close(), "");
+  EXPECT_EQ(server.http().connections(), 2u);
+  server.gate.open();
+  EXPECT_EQ(busy.read_answer().body, "waited");
+}
+
+TEST(HttpServer, ConnectionsThatAreAnsweredMakeNoRoom) {
+  HttpLimits limits;
+  limits.connections_max = 2;
+  limits.idle_grace = 0ms;
+  TestServer server(limits);
+  TestClient first(server.port());
+  TestClient second(server.port());
+  for (TestClient* client : {&first, &second}) client->send(get("/wait"));
+  ASSERT_TRUE(server.entered.wait_for(2));
+  TestClient third(server.port());
+  third.send(get("/hello"));
+  EXPECT_EQ(third.read_answer().status, 503);
+  server.gate.open();
+  for (TestClient* client : {&first, &second}) EXPECT_EQ(client->read_answer().body, "waited");
 }
 
 TEST(HttpServer, OutlivesAShortageOfDescriptors) {

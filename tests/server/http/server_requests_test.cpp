@@ -247,6 +247,72 @@ TEST(HttpServer, ARefusalEndsAPipeline) {
   EXPECT_EQ(server.wait_for_access(2).status, 400);
 }
 
+// A body's limit alone would let thousands of clients hold a whole one each.
+TEST(HttpServer, AllBodiesTogetherHaveALimit) {
+  HttpLimits limits = small_limits();
+  limits.bodies_bytes_max = 150'000;
+  TestServer server(limits);
+  const std::string body(80'000, 'x');
+  const std::string framing = "Content-Length: 80000\r\n";
+  TestClient holder(server.port());
+  holder.send("POST /hold HTTP/1.1\r\nHost: x\r\n" + framing + "\r\n" + body);
+  ASSERT_TRUE(server.entered.wait_for(1));
+
+  const Answer refused = refusal_of(server, post(framing, body));
+  EXPECT_EQ(refused.status, 503);
+  EXPECT_EQ(refused.header("Retry-After"), "1");
+  EXPECT_THAT(refused.body, HasSubstr("\"code\":\"too_many_bytes\""));
+  TestClient small(server.port());
+  small.send(echo("hello"));
+  EXPECT_EQ(small.read_answer().body, "hello");
+
+  server.gate.open();
+  EXPECT_EQ(holder.read_answer().body, body);
+  server.wait_for_access(3);
+  holder.send(echo(body));
+  EXPECT_EQ(holder.read_answer().body, body) << "the room came back";
+}
+
+TEST(HttpServer, AMethodThatHasNoUseForABodyGetsNoRoomForOne) {
+  TestServer server;
+  for (const char* method : {"GET", "HEAD", "OPTIONS", "DELETE"}) {
+    const std::string line = std::string(method) + " /hello HTTP/1.1\r\nHost: x\r\n";
+    TestClient client(server.port());
+    client.send(line + "Content-Length: 70000\r\n\r\n");
+    EXPECT_EQ(client.read_answer().status, 413) << method;
+    TestClient chunked(server.port());
+    chunked.send(line + "Transfer-Encoding: chunked\r\n\r\n" + "11171\r\n");
+    EXPECT_EQ(chunked.read_answer().status, 413) << method;
+  }
+  TestClient client(server.port());
+  client.send("GET /hello HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}");
+  EXPECT_EQ(client.read_answer().body, "hello");
+}
+
+TEST(HttpServer, WritesErrorsAsTheClientsOfAPathReadThem) {
+  HttpLimits limits = small_limits();
+  limits.body_timeout = 50ms;
+  TestServer server(limits, AccessPolicy({"key"}, {}));
+  const std::string key = "X-Api-Key: key\r\nX-Request-Id: mine\r\n";
+  const auto ask = [&](const std::string& line, const std::string& headers) {
+    TestClient client(server.port());
+    client.send(line + " HTTP/1.1\r\nHost: x\r\n" + headers + "\r\n");
+    return client.read_answer().body;
+  };
+  EXPECT_THAT(ask("POST /shaped", "X-Request-Id: mine\r\n"), testing::MatchesRegex("401\\|.*\\|mine"));
+  EXPECT_THAT(ask("GET /shaped/nothing", key), testing::MatchesRegex("404\\|.*\\|mine"));
+  EXPECT_THAT(ask("GET /shaped", key), testing::MatchesRegex("405\\|.*\\|mine"));
+  EXPECT_THAT(ask("GET /shaped/throw", key), testing::MatchesRegex("500\\|.*\\|mine"));
+  EXPECT_THAT(ask("POST /shaped", key + "Content-Length: 5\r\n"), StartsWith("408|"));
+  EXPECT_THAT(ask("POST /shaped", key + "Content-Length: 100001\r\n"), StartsWith("413|"));
+  EXPECT_THAT(ask("POST /shaped?a=b", key + "Content-Length: x\r\n"), StartsWith("400|"));
+  std::string many;
+  for (int i = 0; i < 30; ++i) many += "X: y\r\n";
+  EXPECT_THAT(ask("POST /shaped", many), StartsWith("431|"));
+  EXPECT_THAT(ask("POST /shapedness", key), StartsWith("{\"error\":"));
+  EXPECT_EQ(ask("POST /shaped", key), "shaped");
+}
+
 TEST(HttpServer, HeadersHaveADeadline) {
   HttpLimits limits = small_limits();
   limits.header_timeout = 30ms;

@@ -161,6 +161,12 @@ Router TestServer::routes() {
     const bool sent = co_await exchange.respond(std::move(response));
     if (!sent) failed_writes.add();
   });
+  router.add("POST", "/hold", [this](Exchange& exchange) -> asio::awaitable<void> {
+    entered.add();
+    co_await gate.wait(exchange, disconnected);
+    HttpResponse response = text(exchange.request().body);
+    co_await exchange.respond(std::move(response));
+  });
   router.add("GET", "/stream", [this](Exchange& exchange) -> asio::awaitable<void> {
     HttpResponse head = event_stream();
     bool sent = co_await exchange.begin_stream(std::move(head));
@@ -201,6 +207,20 @@ Router TestServer::routes() {
     std::string event = "data: 1\n\n";
     co_await exchange.write(std::move(event));
     throw std::runtime_error("secret of the house");
+  });
+  router.add("POST", "/shaped", [](Exchange& exchange) -> asio::awaitable<void> {
+    HttpResponse response = text("shaped");
+    co_await exchange.respond(std::move(response));
+  });
+  router.add("GET", "/shaped/throw", [](Exchange&) -> asio::awaitable<void> {
+    throw std::runtime_error("secret of the house");
+    co_return;
+  });
+  router.shape_errors("/shaped", [](const HttpError& error, const std::string& request_id) {
+    HttpResponse response = text(std::to_string(error.status) + "|" + error.message + "|" + request_id);
+    response.status = error.status;
+    response.headers = error.headers;
+    return response;
   });
   router.add("GET", "/forget", [](Exchange&) -> asio::awaitable<void> { co_return; });
   return router;

@@ -51,9 +51,11 @@ bool eventually(const std::function<bool()>& condition);
 // Routes:
 //   GET  /hello          "hello"                         POST /echo    the request's body
 //   GET  /wait           "waited", once the gate opens   GET  /stream  three chunks, the last once the gate opens
+//   POST /hold           the request's body, once the gate opens
 //   GET  /endless        64 KiB chunks until the client is gone         GET  /flood  the same in one answer of 64 MiB
 //   GET  /probe  "probed", an open route               GET  /tenant  the number of the request's tenant
 //   GET  /throw, /throw-in-stream, /forget               GET  /args/{a}/{b...}
+//   POST /shaped, GET /shaped/throw   errors under /shaped are "STATUS|MESSAGE|REQUEST ID"
 class TestServer {
  public:
   explicit TestServer(const HttpLimits& limits = {}, AccessPolicy access = {});

@@ -123,6 +123,35 @@ class GenerationTest : public testing::Test {
   std::thread io_thread_;
 };
 
+TEST(RequestHub, FailsAllThatIsAttachedAndDropsWhatComesLater) {
+  asio::io_context io;
+  RequestHub hub(io, [](const StepOutput&) {});
+  const auto queue = std::make_shared<EventQueue>(io.get_executor(), 10, [] {});
+  hub.attach(1, queue);
+  hub.attach(2, queue);
+  hub.fail_all(unavailable("over"));
+  EXPECT_EQ(hub.attached(), 0U);
+  StepOutput late;
+  late.events.push_back({.kind = Event::Kind::kEnded, .request = 1});
+  hub.deliver(std::move(late));
+  io.run();
+  io.restart();
+  std::vector<Event> events;
+  asio::co_spawn(
+      io,
+      [&]() -> asio::awaitable<void> {
+        std::vector<Event> all = co_await queue->next(std::chrono::milliseconds(0));
+        events = std::move(all);
+      },
+      asio::detached);
+  io.run();
+  ASSERT_EQ(events.size(), 2U);
+  for (const Event& event : events) {
+    EXPECT_EQ(event.outcome, Outcome::kFailed);
+    EXPECT_EQ(event.error.message(), "over");
+  }
+}
+
 TEST_F(GenerationTest, AStopTokenEndsTheTextAndIsNoPartOfIt) {
   start("hello");
   GenerationOptions options;

@@ -152,6 +152,21 @@ TEST_F(PrepareTest, WhatCannotBeEnforcedIsRefusedByItsField) {
   EXPECT_EQ(param(R"("tool_choice": "required")"), "tools") << "the fake syntax cannot demand a call";
 }
 
+// Each choice repeats them: a small request could ask for gigabytes.
+TEST_F(PrepareTest, LogProbabilitiesOfPromptsHaveALimitInAll) {
+  const auto param = [&](const std::string& fields) {
+    const std::string prompt = "\"prompt\": \"" + std::string(1000, 'x') + "\", ";
+    const auto parsed = parse_completion_request(Json::parse("{" + prompt + fields + "}"), 258);
+    const auto prepared = prepare_completion(*service_, std::get<CompletionRequest>(parsed));
+    const auto* error = std::get_if<ApiError>(&prepared);
+    return error == nullptr ? std::string() : error->param.value_or("no param");
+  };
+  EXPECT_EQ(param(R"("prompt_logprobs": 20, "n": 12)"), "");
+  EXPECT_EQ(param(R"("prompt_logprobs": 20, "n": 13)"), "prompt_logprobs");
+  EXPECT_EQ(param(R"("logprobs": 5, "n": 43, "echo": true)"), "");
+  EXPECT_EQ(param(R"("logprobs": 5, "n": 44, "echo": true)"), "logprobs");
+}
+
 TEST_F(PrepareTest, AnEchoSaysWhatThePromptSays) {
   const auto texts = [&](const std::string& prompt) {
     const auto parsed = parse_completion_request(

@@ -465,19 +465,51 @@ TEST(CompletionRequest, AsksForNoTokensToSeeTheLogProbabilitiesOfThePrompt) {
   EXPECT_EQ(request.options.prompt_logprobs, 2);
 }
 
+std::string message_of(const std::variant<Json, ApiError>& parsed) {
+  const auto* error = std::get_if<ApiError>(&parsed);
+  return error == nullptr ? std::string() : error->message;
+}
+
 TEST(Json, RefusesBodiesThatAreNotAnObject) {
-  const auto message = [](std::string_view content_type, std::string_view body) {
-    const auto parsed = parse_body(content_type, body);
-    const auto* error = std::get_if<ApiError>(&parsed);
-    return error == nullptr ? std::string() : error->message;
+  for (const std::string_view body : {"", " ", "[1]", "{\"a\": }", "{\"a\": 1e400}", "{\"a\": \"\xff\"}", "{} {}"}) {
+    EXPECT_NE(message_of(parse_object(body)), "") << body;
+  }
+  EXPECT_EQ(message_of(parse_object("{}")), "");
+}
+
+// The library takes a zero byte for the end of the text, and what follows would not be read at all.
+TEST(Json, RefusesZeroBytes) {
+  using namespace std::string_view_literals;
+  for (const std::string_view body : {"{\"a\": 1}\0"sv, "{\"a\": 1}\0{\"b\": 2}"sv, "\0{}"sv, "{\"a\": \"\0\"}"sv}) {
+    EXPECT_NE(message_of(parse_object(body)), "");
+  }
+  EXPECT_EQ(message_of(parse_object(R"({"a": "\u0000"})")), "");
+}
+
+TEST(Json, DoesNotSendBackTheTextAtFault) {
+  EXPECT_LT(message_of(parse_object("{\"a\": 1" + std::string(100'000, '0') + "}")).size(), 300U);
+  EXPECT_LT(message_of(parse_object("{\"a\": \"" + std::string(100'000, 'x') + "\x01\"}")).size(), 300U);
+}
+
+TEST(Json, TakesABodyThatItsHeaderCallsJson) {
+  const auto refused = [](http::Headers headers) {
+    return check_content_headers({.headers = std::move(headers)}).has_value();
   };
-  EXPECT_EQ(message("application/json; charset=utf-8", "{}"), "");
-  EXPECT_NE(message("text/plain", "{}"), "");
-  EXPECT_NE(message("application/json", ""), "");
-  EXPECT_NE(message("application/json", "[1]"), "");
-  EXPECT_NE(message("application/json", "{\"a\": }"), "");
-  EXPECT_NE(message("application/json", "{\"a\": 1e400}"), "");
-  EXPECT_NE(message("application/json", "{\"a\": \"\xff\"}"), "");
+  EXPECT_FALSE(refused({}));
+  for (const char* type : {"application/json", "Application/JSON; charset=utf-8", "application/vnd.api+json"}) {
+    EXPECT_FALSE(refused({{"Content-Type", type}})) << type;
+    EXPECT_FALSE(refused({{"Content-Type", type}, {"Origin", "https://a.example"}})) << type;
+  }
+  for (const char* type : {"text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"}) {
+    EXPECT_TRUE(refused({{"Content-Type", type}})) << type;
+  }
+  EXPECT_TRUE(refused({{"Content-Encoding", "gzip"}}));
+}
+
+// What a page may send to any server without asking has no type, or one of those refused above.
+TEST(Json, TakesNoBodyWithoutATypeFromAWebPage) {
+  EXPECT_TRUE(check_content_headers({.headers = {{"Origin", "https://a.example"}}}).has_value());
+  EXPECT_TRUE(check_content_headers({.headers = {{"Origin", "null"}}}).has_value());
 }
 
 // Members are found by looking at one name after another: a million of them in one object would take hours.
@@ -491,7 +523,7 @@ TEST(Json, RefusesObjectsWithTooManyMembers) {
   const auto parsed = parse_object(object_of(3000));
   const auto* error = std::get_if<ApiError>(&parsed);
   ASSERT_NE(error, nullptr);
-  EXPECT_EQ(error->message, "The JSON body has objects with too many members.");
+  EXPECT_EQ(error->message, "The body has objects with too many members.");
 }
 
 TEST(Json, TakesManySmallObjects) {
@@ -515,7 +547,7 @@ TEST(Json, RefusesBodiesWhoseValuesTakeFarMoreMemoryThanTheirText) {
     const auto parsed = parse_object(body_of_many(value, (size_t{8} << 20) / (value.size() + 1)));
     const auto* error = std::get_if<ApiError>(&parsed);
     ASSERT_NE(error, nullptr) << value;
-    EXPECT_EQ(error->message, "The JSON body has too many values: parsed, they would take more than 32 MiB.") << value;
+    EXPECT_EQ(error->message, "The body has too many values: parsed, they would take more than 32 MiB.") << value;
   }
   EXPECT_TRUE(std::holds_alternative<Json>(parse_object(body_of_many("128000", 1'000'000))));
 }

@@ -125,12 +125,32 @@ TEST(ResponsesRequest, RefusesEachWrongValueInItsOwnWords) {
       {R"({"input": "x", "response_format": {"type": "text"}})", "response_format"},
       {R"({"input": "x", "n": 2})", "n"},
       {R"({"input": "x", "guided_regex": "a"})", "guided_regex"},
+      {R"({"input": "x", "user": 5})", "user"},
+      {R"({"input": "x", "text": {"format": {"type": "json_schema"}}})", "text.format"},
+      {R"({"input": "x", "tools": [{"type": "function", "name": "f"}], "tool_choice": {"type": "function"}})",
+       "tool_choice.name"},
+      {R"({"input": "x", "tools": [{"type": "function", "name": "f"}],
+           "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function"}]}})",
+       "tool_choice.tools[0].name"},
   };
   for (const auto& [body, name] : cases) {
     const ApiError error = refused_response(body);
     EXPECT_EQ(error.param, name) << body;
     EXPECT_NE(error.message.find(std::string("'") + name + "'"), std::string::npos) << error.message;
   }
+}
+
+// A message may name other fields than the one at fault.
+TEST(ResponsesRequest, MessagesHaveTheProtocolsNamesOnly) {
+  EXPECT_NE(refused_response(R"({"input": "x", "text": {"format": {"type": "json_schema"}}})")
+                .message.find("'text.format.schema'"),
+            std::string::npos);
+  EXPECT_NE(refused_response(R"({"input": "x", "max_output_tokens": 2, "min_tokens": 3})")
+                .message.find("'max_output_tokens'"),
+            std::string::npos);
+  const FieldNames names = {{"a", "b"}};
+  EXPECT_EQ(in_client_words(names, {.message = "It's 'a' that is the client's fault, 'a.x' or 'ab'."}).message,
+            "It's 'b' that is the client's fault, 'b.x' or 'ab'.");
 }
 
 // What a schema or a template does not allow is found when the chat is prepared.

@@ -33,12 +33,12 @@ class DrainTest : public testing::Test {
   // Presses Ctrl-C and runs to whatever end there is.
   EndOfDrain drain(const Drain::Times& times) {
     EndOfDrain end = EndOfDrain::kNone;
-    Drain drain(
-        io_, times, health_, server_, [&] { end = EndOfDrain::kEnded; },
-        [&] {
-          end = EndOfDrain::kHung;
-          io_.stop();
-        });
+    const auto hung = [&] {
+      end = EndOfDrain::kHung;
+      io_.stop();
+    };
+    Drain drain(io_, times, health_, server_,
+                {.fail_requests = [&] { ++failures_; }, .on_end = [&] { end = EndOfDrain::kEnded; }, .on_hang = hung});
     drain.set_engine(engine_.get());
     std::raise(SIGINT);
     io_.run();
@@ -50,6 +50,7 @@ class DrainTest : public testing::Test {
   Health health_{kSecondNs};
   std::unique_ptr<SimBackend> backend_;
   std::unique_ptr<Engine> engine_;
+  int failures_ = 0;  // of all requests, by the drain
 };
 
 constexpr milliseconds kMoment{1};
@@ -59,6 +60,7 @@ TEST_F(DrainTest, EndsWhenNothingIsLeftAndTheStepThreadIsDone) {
   start(/*hangs=*/false);
   EXPECT_EQ(drain({.notice = kAges, .timeout = kAges, .flush = kAges, .hang = kAges}), EndOfDrain::kEnded);
   EXPECT_TRUE(engine_->ended());
+  EXPECT_EQ(failures_, 0);
 }
 
 TEST_F(DrainTest, WaitsForAStepThatComesBack) {
@@ -72,6 +74,7 @@ TEST_F(DrainTest, GivesUpOnABackendThatHangs) {
   start(/*hangs=*/true);
   EXPECT_EQ(drain({.notice = kAges, .timeout = kMoment, .flush = kMoment, .hang = kMoment}), EndOfDrain::kHung);
   EXPECT_FALSE(engine_->ended());
+  EXPECT_EQ(failures_, 1) << "what waits for the backend gets its error from elsewhere";
   backend_->release();
 }
 
