@@ -20,7 +20,7 @@
 #include "server/http/server.h"
 #include "server/model_files.h"
 #include "server/openai/answer.h"
-#include "server/openai/openapi.h"
+#include "server/openai/openapi/openapi.h"
 #include "server/openai/service.h"
 #include "server/ops/endpoints.h"
 #include "server/ops/health.h"

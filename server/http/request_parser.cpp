@@ -138,6 +138,13 @@ void RequestParser::parse_header(std::string_view header) {
   parser.body_limit(boost::none);
   boost::system::error_code ec;
   parser.put(boost::asio::const_buffer(header.data(), header.size()), ec);
+  // Also of what is rejected below: its path says how its client reads errors.
+  const auto& message = parser.get();
+  Result<RequestTarget> target = parse_request_target(std::string_view(message.target()));
+  if (target.ok()) {
+    request_.path = std::move(target->path);
+    request_.query = std::move(target->query);
+  }
   if (ec == beast_http::error::bad_version && names_another_version(header)) {
     reject(505, "This server speaks HTTP/1.1 and HTTP/1.0 only.", "unsupported_version");
     return;
@@ -148,18 +155,12 @@ void RequestParser::parse_header(std::string_view header) {
     return;
   }
 
-  const auto& message = parser.get();
   request_.method = std::string(message.method_string());
   for (const auto& field : message.base()) {
     request_.headers.emplace_back(std::string(field.name_string()), std::string(field.value()));
   }
   http_1_0_ = message.version() < 11;
   keep_alive_ = parser.keep_alive();
-  Result<RequestTarget> target = parse_request_target(std::string_view(message.target()));
-  if (target.ok()) {
-    request_.path = std::move(target->path);
-    request_.query = std::move(target->query);
-  }
   if (request_.headers.size() > limits_.header_count_max) {
     reject(431, limit_message("The request's header is", limits_.header_count_max, "fields"), "header_too_large");
     return;

@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "server/openai/chat_request.h"
+#include "server/openai/completions/chat_request.h"
 
 namespace twostroke::openai {
 

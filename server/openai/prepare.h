@@ -6,8 +6,8 @@
 
 #include <optional>
 
-#include "server/openai/chat_request.h"
-#include "server/openai/completion_request.h"
+#include "server/openai/completions/chat_request.h"
+#include "server/openai/completions/completion_request.h"
 #include "server/openai/prompts.h"
 #include "server/openai/service.h"
 

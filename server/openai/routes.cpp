@@ -1,4 +1,4 @@
-#include "server/openai/anthropic_format.h"
+#include "server/openai/anthropic/anthropic_format.h"
 #include "server/openai/endpoint.h"
 
 namespace twostroke::openai {

@@ -14,7 +14,7 @@
 #include "server/http/server.h"
 #include "server/openai/event_queue.h"
 #include "server/openai/grammar_cache.h"
-#include "server/openai/response_store.h"
+#include "server/openai/responses/response_store.h"
 #include "server/text/grammar/token_trie.h"
 #include "server/text/jinja/template.h"
 #include "server/text/reply/reply_syntax.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kernels/token.h"
-#include "server/openai/chat_request.h"
+#include "server/openai/completions/chat_request.h"
 
 namespace twostroke::openai {
 

@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "body_fuzz.h"
-#include "server/openai/completion_request.h"
+#include "server/openai/completions/completion_request.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace twostroke::openai;

@@ -15,14 +15,14 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-std::string post(const std::string& headers, const std::string& body) {
+std::string post_echo(const std::string& headers, const std::string& body) {
   return "POST /echo HTTP/1.1\r\nHost: x\r\n" + headers + "\r\n" + body;
 }
 std::string echo(const std::string& body) {
-  return post("Content-Length: " + std::to_string(body.size()) + "\r\n", body);
+  return post_echo("Content-Length: " + std::to_string(body.size()) + "\r\n", body);
 }
 
-HttpLimits small_limits() {
+HttpLimits strict_limits() {
   HttpLimits limits;
   limits.header_bytes_max = 2048;
   limits.header_count_max = 20;
@@ -126,7 +126,7 @@ TEST(HttpServer, ServesAThousandRequestsOnOneConnection) {
 }
 
 TEST(HttpServer, AnswersPipelinedRequestsInOrder) {
-  HttpLimits limits = small_limits();
+  HttpLimits limits = strict_limits();
   limits.pipelined_bytes_max = 256;  // much less than what is sent ahead
   TestServer server(limits);
   TestClient client(server.port());
@@ -143,14 +143,14 @@ TEST(HttpServer, AnswersPipelinedRequestsInOrder) {
 TEST(HttpServer, ReadsChunkedBodies) {
   TestServer server;
   TestClient client(server.port());
-  client.send(post("Transfer-Encoding: chunked\r\n", "3\r\nabc\r\n4;x=y\r\ndefg\r\n0\r\nTrailer: 1\r\n\r\n") +
+  client.send(post_echo("Transfer-Encoding: chunked\r\n", "3\r\nabc\r\n4;x=y\r\ndefg\r\n0\r\nTrailer: 1\r\n\r\n") +
               get("/hello"));
   EXPECT_EQ(client.read_answer().body, "abcdefg");
   EXPECT_EQ(client.read_answer().body, "hello");
 }
 
 TEST(HttpServer, ReadsBodiesUpToItsLimit) {
-  TestServer server(small_limits());
+  TestServer server(strict_limits());
   TestClient client(server.port());
   std::string body(100'000, 'x');
   client.send(echo(body));
@@ -160,15 +160,15 @@ TEST(HttpServer, ReadsBodiesUpToItsLimit) {
 TEST(HttpServer, AsksForTheBodyThatWaitsForIt) {
   TestServer server;
   TestClient client(server.port());
-  client.send(post("Content-Length: 3\r\nExpect: 100-continue\r\n", ""));
+  client.send(post_echo("Content-Length: 3\r\nExpect: 100-continue\r\n", ""));
   EXPECT_EQ(client.read_until("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
   client.send("abc");
   EXPECT_EQ(client.read_answer().body, "abc");
 }
 
 TEST(HttpServer, DoesNotAskForABodyThatItWillRefuse) {
-  TestServer server(small_limits());
-  EXPECT_EQ(refusal_of(server, post("Content-Length: 100001\r\nExpect: 100-continue\r\n", "")).status, 413);
+  TestServer server(strict_limits());
+  EXPECT_EQ(refusal_of(server, post_echo("Content-Length: 100001\r\nExpect: 100-continue\r\n", "")).status, 413);
 }
 
 TEST(HttpServer, ServesOldClients) {
@@ -200,7 +200,7 @@ TEST(HttpServer, ClosesWhenAsked) {
 }
 
 TEST(HttpServer, NamesTheFaultOfBadRequests) {
-  TestServer server(small_limits());
+  TestServer server(strict_limits());
   EXPECT_EQ(refusal_of(server, "\x16\x03\x01\x02 this is TLS").status, 400);
   EXPECT_EQ(refusal_of(server, "GET / HTTP/1.1\nHost: x\n\n").status, 400);
   EXPECT_EQ(refusal_of(server, "GET / HTTP/1.1\r\n\r\n").status, 400);
@@ -208,20 +208,22 @@ TEST(HttpServer, NamesTheFaultOfBadRequests) {
   EXPECT_EQ(refusal_of(server, get("/%00")).status, 400);
   EXPECT_EQ(refusal_of(server, get("/", "Bad Name: 1\r\n")).status, 400);
   EXPECT_EQ(refusal_of(server, "GET / HTTP/2.0\r\nHost: x\r\n\r\n").status, 505);
-  EXPECT_EQ(refusal_of(server, post("Content-Length: 3\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n")).status, 400);
-  EXPECT_EQ(refusal_of(server, post("Transfer-Encoding: chunked\r\nContent-Length: 3\r\n", "0\r\n\r\n")).status, 400);
-  EXPECT_EQ(refusal_of(server, post("Content-Length: 3\r\nContent-Length: 3\r\n", "abc")).status, 400);
-  EXPECT_EQ(refusal_of(server, post("Content-Length: 3\r\nContent-Length: 5\r\n", "abc")).status, 400);
-  EXPECT_EQ(refusal_of(server, post("Content-Length: -2\r\n", "")).status, 400);
-  EXPECT_EQ(refusal_of(server, post("Transfer-Encoding: chunked\r\n", "-2\r\nab")).status, 400);
-  EXPECT_EQ(refusal_of(server, post("Transfer-Encoding: chunked\r\n", "garbage\r\n")).status, 400);
-  EXPECT_EQ(refusal_of(server, post("Transfer-Encoding: chunked\r\n", "2\r\nabc\r\n")).status, 400);
-  EXPECT_EQ(refusal_of(server, post("Transfer-Encoding: gzip\r\n", "")).status, 501);
+  EXPECT_EQ(refusal_of(server, post_echo("Content-Length: 3\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n")).status,
+            400);
+  EXPECT_EQ(refusal_of(server, post_echo("Transfer-Encoding: chunked\r\nContent-Length: 3\r\n", "0\r\n\r\n")).status,
+            400);
+  EXPECT_EQ(refusal_of(server, post_echo("Content-Length: 3\r\nContent-Length: 3\r\n", "abc")).status, 400);
+  EXPECT_EQ(refusal_of(server, post_echo("Content-Length: 3\r\nContent-Length: 5\r\n", "abc")).status, 400);
+  EXPECT_EQ(refusal_of(server, post_echo("Content-Length: -2\r\n", "")).status, 400);
+  EXPECT_EQ(refusal_of(server, post_echo("Transfer-Encoding: chunked\r\n", "-2\r\nab")).status, 400);
+  EXPECT_EQ(refusal_of(server, post_echo("Transfer-Encoding: chunked\r\n", "garbage\r\n")).status, 400);
+  EXPECT_EQ(refusal_of(server, post_echo("Transfer-Encoding: chunked\r\n", "2\r\nabc\r\n")).status, 400);
+  EXPECT_EQ(refusal_of(server, post_echo("Transfer-Encoding: gzip\r\n", "")).status, 501);
   EXPECT_EQ(refusal_of(server, get("/", "Expect: wonders\r\n")).status, 417);
 }
 
 TEST(HttpServer, LimitsHeaders) {
-  TestServer server(small_limits());
+  TestServer server(strict_limits());
   EXPECT_EQ(refusal_of(server, get("/", "X: " + std::string(3000, 'x') + "\r\n")).status, 431);
   EXPECT_EQ(refusal_of(server, "GET /" + std::string(200'000, 'x')).status, 431);
   std::string headers;
@@ -230,11 +232,11 @@ TEST(HttpServer, LimitsHeaders) {
 }
 
 TEST(HttpServer, AClientStillSendingGetsTheRefusalAllTheSame) {
-  TestServer server(small_limits());
+  TestServer server(strict_limits());
   // Closed at once, the socket would be reset under these bytes, and the answer lost with it.
   const std::string body(8 << 20, 'x');
   EXPECT_EQ(refusal_of(server, echo(body)).status, 413);
-  EXPECT_EQ(refusal_of(server, post("Transfer-Encoding: chunked\r\n", "800000\r\n" + body)).status, 413);
+  EXPECT_EQ(refusal_of(server, post_echo("Transfer-Encoding: chunked\r\n", "800000\r\n" + body)).status, 413);
 }
 
 TEST(HttpServer, ARefusalEndsAPipeline) {
@@ -249,7 +251,7 @@ TEST(HttpServer, ARefusalEndsAPipeline) {
 
 // A body's limit alone would let thousands of clients hold a whole one each.
 TEST(HttpServer, AllBodiesTogetherHaveALimit) {
-  HttpLimits limits = small_limits();
+  HttpLimits limits = strict_limits();
   limits.bodies_bytes_max = 150'000;
   TestServer server(limits);
   const std::string body(80'000, 'x');
@@ -258,7 +260,7 @@ TEST(HttpServer, AllBodiesTogetherHaveALimit) {
   holder.send("POST /hold HTTP/1.1\r\nHost: x\r\n" + framing + "\r\n" + body);
   ASSERT_TRUE(server.entered.wait_for(1));
 
-  const Answer refused = refusal_of(server, post(framing, body));
+  const Answer refused = refusal_of(server, post_echo(framing, body));
   EXPECT_EQ(refused.status, 503);
   EXPECT_EQ(refused.header("Retry-After"), "1");
   EXPECT_THAT(refused.body, HasSubstr("\"code\":\"too_many_bytes\""));
@@ -290,7 +292,7 @@ TEST(HttpServer, AMethodThatHasNoUseForABodyGetsNoRoomForOne) {
 }
 
 TEST(HttpServer, WritesErrorsAsTheClientsOfAPathReadThem) {
-  HttpLimits limits = small_limits();
+  HttpLimits limits = strict_limits();
   limits.body_timeout = 50ms;
   TestServer server(limits, AccessPolicy({"key"}, {}));
   const std::string key = "X-Api-Key: key\r\nX-Request-Id: mine\r\n";
@@ -314,7 +316,7 @@ TEST(HttpServer, WritesErrorsAsTheClientsOfAPathReadThem) {
 }
 
 TEST(HttpServer, HeadersHaveADeadline) {
-  HttpLimits limits = small_limits();
+  HttpLimits limits = strict_limits();
   limits.header_timeout = 30ms;
   TestServer server(limits);
   EXPECT_EQ(refusal_of(server, "GET / HTTP/1.1\r\nHo").status, 408);
@@ -322,7 +324,7 @@ TEST(HttpServer, HeadersHaveADeadline) {
 }
 
 TEST(HttpServer, ADripOfBytesDoesNotMoveTheDeadline) {
-  HttpLimits limits = small_limits();
+  HttpLimits limits = strict_limits();
   limits.header_bytes_max = size_t{1} << 30;
   limits.header_timeout = 30ms;
   TestServer server(limits);
@@ -335,15 +337,15 @@ TEST(HttpServer, ADripOfBytesDoesNotMoveTheDeadline) {
 }
 
 TEST(HttpServer, BodiesHaveADeadline) {
-  HttpLimits limits = small_limits();
+  HttpLimits limits = strict_limits();
   limits.body_timeout = 30ms;
   TestServer server(limits);
-  EXPECT_EQ(refusal_of(server, post("Content-Length: 3\r\n", "ab")).status, 408);
-  EXPECT_EQ(refusal_of(server, post("Transfer-Encoding: chunked\r\n", "3\r\nab")).status, 408);
+  EXPECT_EQ(refusal_of(server, post_echo("Content-Length: 3\r\n", "ab")).status, 408);
+  EXPECT_EQ(refusal_of(server, post_echo("Transfer-Encoding: chunked\r\n", "3\r\nab")).status, 408);
 }
 
 TEST(HttpServer, IdleConnectionsAreClosedWithoutAWord) {
-  HttpLimits limits = small_limits();
+  HttpLimits limits = strict_limits();
   limits.idle_timeout = 30ms;
   TestServer server(limits);
   TestClient silent(server.port());
@@ -374,7 +376,7 @@ TEST(HttpServer, AHandlerThatFailsCostsItsOwnRequestOnly) {
 
 TEST(HttpServer, EveryCutOfAPipelineGetsTheSameAnswers) {
   TestServer server;
-  const std::string bytes = echo("abc") + post("Transfer-Encoding: chunked\r\n", "2\r\nde\r\n0\r\n\r\n") +
+  const std::string bytes = echo("abc") + post_echo("Transfer-Encoding: chunked\r\n", "2\r\nde\r\n0\r\n\r\n") +
                             get("/hello", "Connection: close\r\n");
   for (size_t cut = 1; cut < bytes.size(); ++cut) {
     TestClient client(server.port());
@@ -388,7 +390,7 @@ TEST(HttpServer, EveryCutOfAPipelineGetsTheSameAnswers) {
 }
 
 TEST(HttpServer, GarbageIsAnsweredOrClosedAndLeavesNothingBehind) {
-  HttpLimits limits = small_limits();
+  HttpLimits limits = strict_limits();
   limits.header_timeout = 20ms;
   limits.body_timeout = 20ms;
   limits.idle_timeout = 20ms;

@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "event_frames.h"
-#include "server/openai/anthropic_format.h"
-#include "server/openai/anthropic_request.h"
+#include "server/openai/anthropic/anthropic_format.h"
+#include "server/openai/anthropic/anthropic_request.h"
 
 namespace twostroke::openai {
 namespace {

@@ -1,5 +1,5 @@
 // The body of /v1/embeddings.
-#include "server/openai/embedding_request.h"
+#include "server/openai/embeddings/embedding_request.h"
 
 #include <gtest/gtest.h>
 

@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "byte_tokenizer.h"
-#include "server/openai/chat_format.h"
-#include "server/openai/completion_format.h"
+#include "server/openai/completions/chat_format.h"
+#include "server/openai/completions/completion_format.h"
 #include "server/openai/json.h"
 
 namespace twostroke::openai {

@@ -4,8 +4,8 @@
 #include <malloc.h>
 #include <array>
 
-#include "server/openai/chat_request.h"
-#include "server/openai/completion_request.h"
+#include "server/openai/completions/chat_request.h"
+#include "server/openai/completions/completion_request.h"
 #include "server/openai/json.h"
 #include "server/openai/objectives.h"
 

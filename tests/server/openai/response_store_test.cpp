@@ -1,5 +1,5 @@
 // What the server remembers of responses: bounded, for their tenants only.
-#include "server/openai/response_store.h"
+#include "server/openai/responses/response_store.h"
 
 #include <gtest/gtest.h>
 

@@ -3,8 +3,8 @@
 
 #include "byte_tokenizer.h"
 #include "event_frames.h"
-#include "server/openai/responses_format.h"
-#include "server/openai/responses_request.h"
+#include "server/openai/responses/responses_format.h"
+#include "server/openai/responses/responses_request.h"
 
 namespace twostroke::openai {
 namespace {

@@ -1,5 +1,5 @@
 // The OpenAPI document and the routes that the server has are the same list.
-#include "server/openai/openapi.h"
+#include "server/openai/openapi/openapi.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

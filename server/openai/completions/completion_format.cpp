@@ -1,4 +1,4 @@
-#include "server/openai/completion_format.h"
+#include "server/openai/completions/completion_format.h"
 
 #include <algorithm>
 

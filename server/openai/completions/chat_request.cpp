@@ -1,4 +1,4 @@
-#include "server/openai/chat_request.h"
+#include "server/openai/completions/chat_request.h"
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
-#include "server/openai/anthropic_request.h"
+#include "server/openai/anthropic/anthropic_request.h"
 
-#include "server/openai/anthropic_messages.h"
+#include "server/openai/anthropic/anthropic_messages.h"
 
 namespace twostroke::openai {
 namespace {

@@ -1,4 +1,4 @@
-#include "server/openai/chat_format.h"
+#include "server/openai/completions/chat_format.h"
 
 #include "server/openai/json.h"
 #include "server/openai/logprobs.h"

@@ -1,4 +1,4 @@
-#include "server/openai/responses_format.h"
+#include "server/openai/responses/responses_format.h"
 
 #include "server/openai/json.h"
 #include "server/openai/logprobs.h"

@@ -1,5 +1,5 @@
 // The part of the OpenAPI document about what the engine does with its requests, for operators.
-#include "server/openai/openapi.h"
+#include "server/openai/openapi/openapi.h"
 
 namespace twostroke::openai {
 

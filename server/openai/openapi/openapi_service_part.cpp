@@ -1,5 +1,5 @@
 // The part of the OpenAPI document about models, probes, metrics and the document itself.
-#include "server/openai/openapi.h"
+#include "server/openai/openapi/openapi.h"
 
 namespace twostroke::openai {
 

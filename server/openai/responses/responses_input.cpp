@@ -1,4 +1,4 @@
-#include "server/openai/responses_input.h"
+#include "server/openai/responses/responses_input.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "server/openai/embedding_run.h"
+#include "server/openai/embeddings/embedding_run.h"
 
 namespace twostroke::openai {
 

@@ -1,6 +1,6 @@
 // GET /openapi.json
 #include "server/openai/endpoint.h"
-#include "server/openai/openapi.h"
+#include "server/openai/openapi/openapi.h"
 
 namespace twostroke::openai {
 

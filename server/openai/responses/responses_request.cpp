@@ -1,6 +1,6 @@
-#include "server/openai/responses_request.h"
+#include "server/openai/responses/responses_request.h"
 
-#include "server/openai/responses_input.h"
+#include "server/openai/responses/responses_input.h"
 
 namespace twostroke::openai {
 namespace {

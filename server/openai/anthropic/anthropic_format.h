@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "server/openai/answer.h"
-#include "server/openai/anthropic_request.h"
+#include "server/openai/anthropic/anthropic_request.h"
 
 namespace twostroke::openai {
 

@@ -1,7 +1,7 @@
 // POST /v1/chat/completions
 #include <memory>
 
-#include "server/openai/chat_format.h"
+#include "server/openai/completions/chat_format.h"
 #include "server/openai/endpoint.h"
 
 namespace twostroke::openai {

@@ -1,12 +1,12 @@
-#include "server/openai/openapi.h"
+#include "server/openai/openapi/openapi.h"
 
 #include <map>
 
 #include "kernels/check.h"
-#include "server/openai/completion_request.h"
-#include "server/openai/embedding_request.h"
+#include "server/openai/completions/completion_request.h"
+#include "server/openai/embeddings/embedding_request.h"
 #include "server/openai/endpoint.h"
-#include "server/openai/responses_request.h"
+#include "server/openai/responses/responses_request.h"
 #include "server/openai/tokenize_request.h"
 
 namespace twostroke::openai {

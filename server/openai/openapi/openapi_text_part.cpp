@@ -1,5 +1,5 @@
 // The part of the OpenAPI document about endpoints that need no engine: tokens to text and back, and rendering.
-#include "server/openai/openapi.h"
+#include "server/openai/openapi/openapi.h"
 
 namespace twostroke::openai {
 

@@ -1,4 +1,4 @@
-#include "server/openai/completion_request.h"
+#include "server/openai/completions/completion_request.h"
 
 #include <algorithm>
 

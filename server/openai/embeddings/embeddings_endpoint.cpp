@@ -10,8 +10,8 @@
 #include <cmath>
 
 #include "server/openai/cache_salt.h"
-#include "server/openai/embedding_request.h"
-#include "server/openai/embedding_run.h"
+#include "server/openai/embeddings/embedding_request.h"
+#include "server/openai/embeddings/embedding_run.h"
 #include "server/openai/endpoint.h"
 
 namespace twostroke::openai {

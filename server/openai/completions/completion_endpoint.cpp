@@ -1,7 +1,7 @@
 // POST /v1/completions
 #include <memory>
 
-#include "server/openai/completion_format.h"
+#include "server/openai/completions/completion_format.h"
 #include "server/openai/endpoint.h"
 
 namespace twostroke::openai {

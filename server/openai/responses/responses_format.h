@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "server/openai/answer.h"
-#include "server/openai/responses_request.h"
+#include "server/openai/responses/responses_request.h"
 #include "server/text/tokenizer.h"
 
 namespace twostroke::openai {

@@ -1,4 +1,4 @@
-#include "server/openai/embedding_request.h"
+#include "server/openai/embeddings/embedding_request.h"
 
 #include "server/openai/generation_options.h"
 #include "server/openai/token_list.h"

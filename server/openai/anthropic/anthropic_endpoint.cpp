@@ -1,8 +1,8 @@
 // POST /v1/messages and POST /v1/messages/count_tokens, Anthropic's protocol.
 #include <memory>
 
-#include "server/openai/anthropic_format.h"
-#include "server/openai/anthropic_request.h"
+#include "server/openai/anthropic/anthropic_format.h"
+#include "server/openai/anthropic/anthropic_request.h"
 #include "server/openai/endpoint.h"
 
 namespace twostroke::openai {

@@ -1,4 +1,4 @@
-#include "server/openai/response_store.h"
+#include "server/openai/responses/response_store.h"
 
 namespace twostroke::openai {
 

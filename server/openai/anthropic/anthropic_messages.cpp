@@ -1,4 +1,4 @@
-#include "server/openai/anthropic_messages.h"
+#include "server/openai/anthropic/anthropic_messages.h"
 
 namespace twostroke::openai {
 namespace {

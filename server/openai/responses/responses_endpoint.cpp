@@ -9,9 +9,9 @@
 #include "server/openai/endpoint.h"
 #include "server/openai/objectives.h"
 #include "server/openai/query.h"
-#include "server/openai/response_store.h"
-#include "server/openai/responses_format.h"
-#include "server/openai/responses_request.h"
+#include "server/openai/responses/response_store.h"
+#include "server/openai/responses/responses_format.h"
+#include "server/openai/responses/responses_request.h"
 
 namespace twostroke::openai {
 

@@ -1,4 +1,4 @@
-#include "server/openai/anthropic_format.h"
+#include "server/openai/anthropic/anthropic_format.h"
 
 #include "server/openai/json.h"
 #include "server/openai/random_id.h"

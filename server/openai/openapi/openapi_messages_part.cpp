@@ -1,5 +1,5 @@
 // The part of the OpenAPI document about /v1/messages, Anthropic's protocol.
-#include "server/openai/openapi.h"
+#include "server/openai/openapi/openapi.h"
 
 namespace twostroke::openai {
 
