@@ -8,6 +8,7 @@ namespace twostroke {
 namespace {
 
 constexpr double kChunksPart = 0.55;  // of the time, for the chunks; they are what takes long
+constexpr double kKindPart = 0.06;    // for running one kind again
 constexpr double kDepthPart = 0.7;    // likewise until depth is reached
 constexpr uint32_t kDepthMin = 256;   // worth measuring at
 constexpr uint32_t kDepthMax = 4096;  // enough to see what context costs
@@ -49,10 +50,15 @@ class Calibrator {
     return sample.ok() ? Status() : sample.status();
   }
 
-  // The fastest of a few, as far as there is time for `part` of it all.
+  // The fastest of a few, as far as there is time for `part` of it all, and no kind takes too much of it.
   Status measure(const std::vector<ProbeRow>& rows, double part) {
     CostSample best;
-    for (int i = 0; i < kCalibrationRepeats && (i == 0 || has_time(part, 2 * best.duration_ns)); ++i) {
+    const TimeNs first = clock_now();
+    const auto kind_max = static_cast<TimeNs>(kKindPart * static_cast<double>(options_.time_max_ns));
+    const auto goes_on = [&] {
+      return clock_now() - first + best.duration_ns < kind_max && has_time(part, 2 * best.duration_ns);
+    };
+    for (int i = 0; i < kCalibrationRepeats && (i == 0 || goes_on()); ++i) {
       const Result<CostSample> sample = probe_.run(rows);
       if (!sample.ok()) return sample.status();
       if (i == 0 || sample->duration_ns < best.duration_ns) best = *sample;
