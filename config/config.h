@@ -59,8 +59,8 @@ struct ServeConfig {
 
   // Speculation: guessing tokens ahead from the sequence's own text, and verifying the guesses in the same step. It
   // changes no output.
-  std::string speculation = "off";  // off, ngram
-  uint32_t max_draft_tokens = 8;    // guesses for one sequence in a step
+  std::string speculation = "ngram";  // off, ngram
+  uint32_t max_draft_tokens = 8;      // guesses for one sequence in a step
 
   // Serving.
   std::string host = "127.0.0.1";

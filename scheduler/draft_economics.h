@@ -1,17 +1,21 @@
-// DraftEconomics: how many drafts a step should carry, and how probable one must be.
+// DraftEconomics: how many drafts a step should carry, and whose.
 //
-// A step that carries drafts takes longer, and every accepted one saves its sequence a step. With t() the predicted
-// time of a step, S the step as planned without drafts, D its decodes alone, and c the chances of the k drafts:
+// A step that carries drafts takes longer for everybody in it, and gives those whose drafts are accepted more tokens.
+// With t() the predicted time of a step, S the step as planned without drafts, and e the expected number of accepted
+// drafts of a row, a row's tokens per second change by the factor (1 + e) t(S) / t(S with drafts). Drafts are sent so
+// that the product of these factors over all rows is greatest (proportional fairness: Kelly 1997, "Charging and rate
+// control for elastic traffic"): the maximum of
 //
-//     gain(k) = (t(D) / decodes in D) * sum of c  -  (t(S with k drafts) - t(S)) * kMargin
+//     gain = sum over decodes of log(1 + e)  -  rows of S * log(1 + kMargin * (t(S with drafts) / t(S) - 1))
 //
-// The first term is the time that output tokens take when nothing is drafted; with prefill in the step it is still that
-// of the decodes alone, so that drafts pay only for what they add to a step which has enough to do already. Where
-// decodes leave arithmetic idle, a draft costs little and many pay; where each token costs (a large batch, a machine
-// that is bound by arithmetic) even certain ones do not, and nothing is drafted.
+// For one sequence by itself that is the most tokens per second. Among many, nobody's stream is slowed by half so that
+// another's gains a little more than that; prefill rows count too. Where decodes leave arithmetic idle, a draft costs
+// little and many pay; where each token costs (a large batch, a machine that is bound by arithmetic) even certain ones
+// do not, and nothing is drafted.
 //
-// Drafts are taken by chance, the most probable first, whoever they belong to. Chances are counted in kLevels levels:
-// no sorting, and as many predictions as there are levels.
+// A draft is worth what it adds to its row's logarithm, c / (1 + e + c / 2) for a chance c behind drafts of together e,
+// which falls along the row. The worthiest are sent first, whoever they belong to. Worths are counted in kLevels
+// levels: no sorting, and as many predictions as there are levels.
 //
 // Thread-safety: plain values; borrows the cost model.
 #pragma once
@@ -27,8 +31,7 @@ namespace twostroke {
 
 class DraftEconomics {
  public:
-  // Predictions are some percent off; what gains less than this is left alone.
-  static constexpr double kMargin = 1.1;
+  static constexpr double kMargin = 1.2;  // predictions of times and chances are some percent off
   static constexpr uint32_t kLevels = 64;
 
   // `step` as planned without drafts; it has decodes. A step must not be predicted to take longer than time_max_ns.
@@ -37,8 +40,8 @@ class DraftEconomics {
   // Whether up to `limit` drafts would pay if all of them were certain. False: none needs to be looked for.
   bool could_pay(uint32_t limit) const;
 
-  // Chances of one row's drafts, falling.
-  void add(std::span<const float> chances);
+  // Takes the chances of one row's drafts, falling, and leaves what each is worth in their place.
+  void add(std::span<float> chances);
 
   // Which drafts to send, `limit` at most: those of a level above the result's, and `at_level` of those at it.
   struct Choice {
@@ -47,16 +50,15 @@ class DraftEconomics {
   };
   Choice choose(uint32_t limit) const;
 
-  static uint32_t level_of(float chance) { return static_cast<uint32_t>(chance * kLevels); }
+  static uint32_t level_of(float worth) { return static_cast<uint32_t>(worth * kLevels); }
 
  private:
-  double extra_ns(uint32_t drafts) const;  // infinite where the step would take too long
+  double loss(uint32_t drafts) const;  // the second term of the gain; infinite where the step would take too long
 
   const CostModel& costs_;
   const StepShape step_;
   const double time_max_ns_;
-  double step_ns_ = 0;
-  double token_ns_ = 0;  // what an output token is worth
+  const double step_ns_;
   std::array<uint32_t, kLevels + 1> counts_{};
   std::array<double, kLevels + 1> sums_{};
 };

@@ -287,7 +287,7 @@ struct Scheduler::Impl {
   bool in_flight_listed_ = false;  // in this step
   std::vector<BlockId> known_;     // as hits_, of a sequence that only enters the queue
   std::vector<BlockId> hits_;
-  std::vector<float> draft_chances_;  // (decode rows, max_draft_tokens)
+  std::vector<float> draft_worths_;  // (decode rows, max_draft_tokens): draft_economics.h
 };
 
 }  // namespace twostroke

@@ -34,13 +34,13 @@ void Scheduler::Impl::plan_drafts() {
   DraftEconomics economics(costs_, shape, time_max_ns);
   if (!economics.could_pay(limit)) return;
 
-  draft_chances_.assign(size_t{shape.decode_rows} * most, 0);
+  draft_worths_.assign(size_t{shape.decode_rows} * most, 0);
   uint32_t follow_left = kFollowMax;
   size_t row = 0;
   for (Sequence* sequence : step_.planned) {
     if (!is_decode(*sequence)) continue;
-    const std::span<float> chances = std::span(draft_chances_).subspan(row++ * most, most);
-    economics.add(chances.first(look_for_drafts(*sequence, follow_left, chances)));
+    const std::span<float> drafts = std::span(draft_worths_).subspan(row++ * most, most);
+    economics.add(drafts.first(look_for_drafts(*sequence, follow_left, drafts)));
   }
 
   DraftEconomics::Choice choice = economics.choose(limit);
@@ -48,9 +48,9 @@ void Scheduler::Impl::plan_drafts() {
   for (Sequence* sequence : step_.planned) {
     if (!is_decode(*sequence)) continue;
     uint32_t count = 0;
-    for (const float chance : std::span(draft_chances_).subspan(row++ * most, most)) {
-      const uint32_t level = DraftEconomics::level_of(chance);
-      if (chance == 0 || level < choice.level || (level == choice.level && choice.at_level == 0)) break;
+    for (const float worth : std::span(draft_worths_).subspan(row++ * most, most)) {
+      const uint32_t level = DraftEconomics::level_of(worth);
+      if (worth == 0 || level < choice.level || (level == choice.level && choice.at_level == 0)) break;
       if (level == choice.level) --choice.at_level;
       ++count;
     }
