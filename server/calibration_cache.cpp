@@ -18,7 +18,6 @@
 namespace twostroke {
 namespace {
 
-using nlohmann::json;
 namespace fs = std::filesystem;
 
 constexpr int kCalibrationFormat = 1;
@@ -45,7 +44,7 @@ std::string name_of(const std::string& key) {
 
 fs::path path_of(const std::string& folder, const std::string& key) { return fs::path(folder) / name_of(key); }
 
-json to_json(const std::string& key, const CostCoefficients& costs) {
+nlohmann::json to_json(const std::string& key, const CostCoefficients& costs) {
   return {{"format", kCalibrationFormat},
           {"key", key},
           {"knots", kCostKnots},
@@ -57,7 +56,7 @@ json to_json(const std::string& key, const CostCoefficients& costs) {
 
 // Why the text is no calibration for this key; empty when it is one.
 std::string read_json(const std::string& text, const std::string& key, CostCoefficients& costs) {
-  const json file = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json file = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!file.is_object()) return "it is damaged";
   const auto number = [&file](const char* name, double& value) {
     const auto found = file.find(name);
@@ -65,10 +64,10 @@ std::string read_json(const std::string& text, const std::string& key, CostCoeff
     value = found->get<double>();
     return true;
   };
-  if (file.value("format", json()) != kCalibrationFormat) return "it has another format";
-  if (file.value("key", json()) != key) return "it is of another model, machine or version";
-  if (file.value("knots", json()) != json(kCostKnots)) return "it has another format";
-  const json tokens = file.value("token_ns", json());
+  if (file.value("format", nlohmann::json()) != kCalibrationFormat) return "it has another format";
+  if (file.value("key", nlohmann::json()) != key) return "it is of another model, machine or version";
+  if (file.value("knots", nlohmann::json()) != nlohmann::json(kCostKnots)) return "it has another format";
+  const nlohmann::json tokens = file.value("token_ns", nlohmann::json());
   bool complete = tokens.is_array() && tokens.size() == kCostKnotCount;
   for (size_t i = 0; complete && i < kCostKnotCount; ++i) {
     complete = tokens[i].is_number();
@@ -161,7 +160,7 @@ void store_calibration(const std::string& folder, const std::string& key, const 
   std::error_code error;
   fs::create_directories(folder, error);
   std::ofstream file(part, std::ios::binary);
-  file << to_json(key, costs).dump(1, ' ', false, json::error_handler_t::replace) << "\n";
+  file << to_json(key, costs).dump(1, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
   file.close();
   if (file.good()) fs::rename(part, path, error);
   if (file.good() && !error) return;

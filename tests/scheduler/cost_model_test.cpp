@@ -39,11 +39,11 @@ double held_out_error(const CostModel& model, StepDraw& draw, const SimProfile& 
   return errors[150];
 }
 
-StepShape decodes(uint32_t rows, uint32_t context) {
+StepShape batch_of(uint32_t rows, uint32_t context) {
   return {.decode_rows = rows, .decode_tokens = rows, .logit_tokens = rows, .decode_context = uint64_t{rows} * context};
 }
 
-StepShape with_chunk(StepShape shape, uint32_t tokens, uint32_t position = 0) {
+StepShape beside_chunk(StepShape shape, uint32_t tokens, uint32_t position = 0) {
   shape.prefill_rows = 1;
   shape.prefill_tokens = tokens;
   shape.prefill_context = (uint64_t{position} * 2 + tokens + 1) * tokens / 2;
@@ -109,7 +109,7 @@ TEST(CostModel, FollowsAChangeOfSpeedWithinSomeTensOfSteps) {
     learn_steps(model, draw, profile, kChat, 40);
     EXPECT_LT(held_out_error(model, draw, profile, kChat), 0.15) << "a factor of " << factor;
     // Of a shape that did not come since, too.
-    const StepShape unseen = with_chunk({}, 512);
+    const StepShape unseen = beside_chunk({}, 512);
     const StepWork work{.tokens = 512, .context = 512, .attended_positions = unseen.prefill_context};
     const auto measured = static_cast<double>(draw.time(profile, work, 0));
     EXPECT_NEAR(model.predict_ns(unseen) / measured, 1, 0.35) << "a factor of " << factor;
@@ -131,7 +131,7 @@ TEST(CostModel, PublishesTheMedianErrorOfPredictionsMadeBeforeLearning) {
   const SimProfile profile = sim_profiles()[0];
   CostModel model = guessed(profile);
   EXPECT_EQ(model.error_ratio(), 0);
-  const StepShape shape = decodes(4, 100);
+  const StepShape shape = batch_of(4, 100);
   const double predicted = model.predict_ns(shape);
   model.learn(shape, static_cast<TimeNs>(2 * predicted));
   EXPECT_NEAR(model.error_ratio(), 0.5, 1e-6);
@@ -175,15 +175,15 @@ TEST(CostModel, IsNotHarmedByTimesThatAreNoTimes) {
   CostModel model(guess_costs({}), CostModel::Prior::kGuess);
   const CostCoefficients before = model.coefficients();
   for (int i = 0; i < 100; ++i) {
-    model.learn(decodes(4, 100), 0);
-    model.learn(decodes(4, 100), -5);
+    model.learn(batch_of(4, 100), 0);
+    model.learn(batch_of(4, 100), -5);
     model.learn({}, 1000);
   }
   EXPECT_EQ(model.coefficients(), before);
   EXPECT_EQ(model.steps_learned(), 0u);
   EXPECT_FALSE(model.knows_scale());
-  for (int i = 0; i < 100; ++i) model.learn(decodes(4, 100), std::numeric_limits<TimeNs>::max());
-  for (int i = 0; i < 100; ++i) model.learn(decodes(4, 100), 1);
+  for (int i = 0; i < 100; ++i) model.learn(batch_of(4, 100), std::numeric_limits<TimeNs>::max());
+  for (int i = 0; i < 100; ++i) model.learn(batch_of(4, 100), 1);
   EXPECT_TRUE(model.coefficients().valid());
   // And it finds back.
   const SimProfile profile = sim_profiles()[2];
@@ -220,16 +220,16 @@ CostCoefficients straight(double fixed_ns, double token_ns) {
 TEST(Ridge, IsWhereAStepBeginsToCostNoticeablyMoreThanADecode) {
   const CostModel model(roofline(192), CostModel::Prior::kCalibrated);
   EXPECT_NEAR(model.ridge_tokens({}, 8192), 192 * 1.15, 2);
-  EXPECT_NEAR(model.ridge_tokens(decodes(32, 0), 8192), 192 * 1.15, 2);
+  EXPECT_NEAR(model.ridge_tokens(batch_of(32, 0), 8192), 192 * 1.15, 2);
   EXPECT_EQ(model.ridge_tokens({}, 100), 100u) << "no more than a step carries";
   // Beyond the ridge already: 384 decodes take twice the time, and a seventh more of that is 57 tokens.
-  EXPECT_NEAR(model.ridge_tokens(decodes(384, 0), 8192), 384 * 1.15, 2);
+  EXPECT_NEAR(model.ridge_tokens(batch_of(384, 0), 8192), 384 * 1.15, 2);
 }
 
 TEST(Ridge, IsSmallWhereEveryTokenCosts) {
   const CostModel model(straight(1e6, 1e6), CostModel::Prior::kCalibrated);
   EXPECT_EQ(model.ridge_tokens({}, 8192), 1u);
-  EXPECT_EQ(model.ridge_tokens(decodes(10, 0), 8192), 11u);
+  EXPECT_EQ(model.ridge_tokens(batch_of(10, 0), 8192), 11u);
 }
 
 TEST(Ridge, TheWorthwhileStepIsTheSmallestWithNearlyTheBestThroughput) {
@@ -247,13 +247,13 @@ TEST(Ridge, TheWorthwhileStepIsTheSmallestWithNearlyTheBestThroughput) {
 
 TEST(Attribution, AddsUpToTheWholeAndPureStepsAreOfOnePhase) {
   const CostModel model(straight(1e7, 1e5), CostModel::Prior::kCalibrated);
-  const StepShape decode = decodes(8, 100);
+  const StepShape decode = batch_of(8, 100);
   EXPECT_EQ(model.attribute(decode, 12345).decode_ns, 12345);
-  EXPECT_EQ(model.attribute(with_chunk({}, 50), 12345).prefill_ns, 12345);
+  EXPECT_EQ(model.attribute(beside_chunk({}, 50), 12345).prefill_ns, 12345);
   std::mt19937 random(11);
   const auto up_to = [&](uint32_t most) { return std::uniform_int_distribution<uint32_t>(0, most)(random); };
   for (int i = 0; i < 1000; ++i) {
-    const StepShape mixed = with_chunk(decodes(1 + up_to(64), up_to(3000)), 1 + up_to(500));
+    const StepShape mixed = beside_chunk(batch_of(1 + up_to(64), up_to(3000)), 1 + up_to(500));
     const auto duration = static_cast<TimeNs>(up_to(1U << 31));
     const CostShares shares = model.attribute(mixed, duration);
     ASSERT_EQ(shares.prefill_ns + shares.decode_ns, duration);
@@ -265,7 +265,7 @@ TEST(Attribution, AddsUpToTheWholeAndPureStepsAreOfOnePhase) {
 TEST(Attribution, SharesEquallyWhatBothNeed) {
   // 10 ms for every step, and 0.1 ms for each token: 16 of one phase and 48 of the other have 5 + 1.6 and 5 + 4.8.
   const CostModel model(straight(1e7, 1e5), CostModel::Prior::kCalibrated);
-  const CostShares shares = model.attribute(with_chunk(decodes(16, 0), 48), 16'400'000);
+  const CostShares shares = model.attribute(beside_chunk(batch_of(16, 0), 48), 16'400'000);
   EXPECT_NEAR(static_cast<double>(shares.decode_ns), 6.6e6, 1e3);
   EXPECT_NEAR(static_cast<double>(shares.prefill_ns), 9.8e6, 1e3);
 }

@@ -24,12 +24,13 @@ CostModel ridge_costs() {
   return {c, CostModel::Prior::kCalibrated};
 }
 
-StepShape decodes(uint32_t rows) { return {.decode_rows = rows, .decode_tokens = rows, .logit_tokens = rows}; }
+StepShape streams_of(uint32_t rows) { return {.decode_rows = rows, .decode_tokens = rows, .logit_tokens = rows}; }
 
 TEST(StepBudget, IsTheMostWhosePredictedStepMeetsTheObjective) {
   const CostModel costs = straight_costs();
   for (const TimeNs objective : {20, 25, 40}) {
-    StepBudgetInput input{.decodes = decodes(10), .step_tokens_max = 1000, .objective_ns = objective * kMillisecondNs};
+    StepBudgetInput input{
+        .decodes = streams_of(10), .step_tokens_max = 1000, .objective_ns = objective * kMillisecondNs};
     const StepBudget budget = decide_budget(costs, input);
     EXPECT_EQ(budget.reason, ChunkReason::kObjective);
     const auto time = [&](uint32_t tokens) { return costs.predict_ns(with_chunk(input.decodes, tokens, 0)); };
@@ -39,7 +40,7 @@ TEST(StepBudget, IsTheMostWhosePredictedStepMeetsTheObjective) {
 }
 
 TEST(StepBudget, ShrinksWithTheContextThatTheChunkReads) {
-  StepBudgetInput input{.decodes = decodes(10), .step_tokens_max = 1000, .objective_ns = 30 * kMillisecondNs};
+  StepBudgetInput input{.decodes = streams_of(10), .step_tokens_max = 1000, .objective_ns = 30 * kMillisecondNs};
   const uint32_t at_the_beginning = decide_budget(straight_costs(), input).prefill_tokens;
   input.position = 100;  // each token costs twice as much
   const uint32_t behind = decide_budget(straight_costs(), input).prefill_tokens;
@@ -51,18 +52,18 @@ TEST(StepBudget, KeepsAMarginForTheModelsOwnError) {
   CostModel exact = straight_costs();
   CostModel unsure = straight_costs();
   for (int i = 0; i < 100; ++i) {
-    const double predicted = unsure.predict_ns(decodes(10));
-    unsure.learn(decodes(10), static_cast<TimeNs>(predicted * (i % 2 == 0 ? 1.12 : 0.9)));
+    const double predicted = unsure.predict_ns(streams_of(10));
+    unsure.learn(streams_of(10), static_cast<TimeNs>(predicted * (i % 2 == 0 ? 1.12 : 0.9)));
   }
   ASSERT_GT(unsure.error_ratio(), 0.08);
-  const StepBudgetInput input{.decodes = decodes(10), .step_tokens_max = 1000, .objective_ns = 25 * kMillisecondNs};
+  const StepBudgetInput input{.decodes = streams_of(10), .step_tokens_max = 1000, .objective_ns = 25 * kMillisecondNs};
   const StepBudget with_margin = decide_budget(unsure, input);
   EXPECT_LT(unsure.predict_ns(with_chunk(input.decodes, with_margin.prefill_tokens, 0)), 25e6 / 1.07);
   EXPECT_GT(decide_budget(exact, input).prefill_tokens, with_margin.prefill_tokens);
 }
 
 TEST(StepBudget, NeverStarvesPrefill) {
-  StepBudgetInput input{.decodes = decodes(100), .step_tokens_max = 1000, .objective_ns = 1};
+  StepBudgetInput input{.decodes = streams_of(100), .step_tokens_max = 1000, .objective_ns = 1};
   EXPECT_EQ(decide_budget(straight_costs(), input), (StepBudget{kPrefillFloorTokens, ChunkReason::kFloor}));
   input.step_tokens_max = 104;
   EXPECT_EQ(decide_budget(straight_costs(), input), (StepBudget{4, ChunkReason::kFloor}))
@@ -74,12 +75,12 @@ TEST(StepBudget, NeverStarvesPrefill) {
 }
 
 TEST(StepBudget, WithoutAnObjectiveFillsTheStepToTheRidge) {
-  StepBudgetInput input{.decodes = decodes(32), .step_tokens_max = 4096};
+  StepBudgetInput input{.decodes = streams_of(32), .step_tokens_max = 4096};
   const StepBudget budget = decide_budget(ridge_costs(), input);
   EXPECT_EQ(budget.reason, ChunkReason::kRidge);
   EXPECT_NEAR(budget.prefill_tokens, 192 * 1.15 - 32, 2);
   // Decodes beyond the ridge leave a quarter of a worthwhile step.
-  input.decodes = decodes(300);
+  input.decodes = streams_of(300);
   const StepBudget beyond = decide_budget(ridge_costs(), input);
   EXPECT_EQ(beyond.reason, ChunkReason::kFloor);
   EXPECT_NEAR(beyond.prefill_tokens, 300 * 1.15 / 4, 1);
@@ -89,7 +90,7 @@ TEST(StepBudget, DoesNotBelieveThatTinyChunksAreWorthwhile) {
   CostCoefficients c;  // every token costs the same: a step of one is as efficient as any
   for (size_t i = 0; i < kCostKnotCount; ++i) c.token_ns[i] = 1e6 * kCostKnots[i];
   const CostModel costs(c, CostModel::Prior::kCalibrated);
-  EXPECT_EQ(decide_budget(costs, {.decodes = decodes(4), .step_tokens_max = 512}),
+  EXPECT_EQ(decide_budget(costs, {.decodes = streams_of(4), .step_tokens_max = 512}),
             (StepBudget{kWorthwhileTokensMin - 4, ChunkReason::kRidge}));
 }
 
@@ -97,13 +98,13 @@ TEST(StepBudget, FillsTheStepWhereNothingDecodesOrTheOperatorChose) {
   const CostModel costs = straight_costs();
   EXPECT_EQ(decide_budget(costs, {.step_tokens_max = 512, .objective_ns = 1}),
             (StepBudget{512, ChunkReason::kNothingDecodes}));
-  EXPECT_EQ(decide_budget(costs, {.decodes = decodes(12), .step_tokens_max = 512, .fixed = true}),
+  EXPECT_EQ(decide_budget(costs, {.decodes = streams_of(12), .step_tokens_max = 512, .fixed = true}),
             (StepBudget{500, ChunkReason::kFixed}));
-  EXPECT_EQ(decide_budget(costs, {.decodes = decodes(12), .step_tokens_max = 512, .objective_ns = kSecondNs}),
+  EXPECT_EQ(decide_budget(costs, {.decodes = streams_of(12), .step_tokens_max = 512, .objective_ns = kSecondNs}),
             (StepBudget{500, ChunkReason::kStepTokens}));
-  EXPECT_EQ(
-      decide_budget(costs, {.decodes = decodes(12), .step_tokens_max = 512, .objective_ns = 1, .fixed = true}).reason,
-      ChunkReason::kFloor)
+  EXPECT_EQ(decide_budget(costs, {.decodes = streams_of(12), .step_tokens_max = 512, .objective_ns = 1, .fixed = true})
+                .reason,
+            ChunkReason::kFloor)
       << "an objective holds for chosen chunks too";
 }
 
