@@ -45,6 +45,7 @@ struct BackendInfo {
   bool scores_targets = false;  // rows may have targets, and the rank of sampled tokens is known
   bool late_masks = false;      // masks may be filled until wait() is called
   int32_t step_drafts_max = 0;  // drafts that the rows of one step may carry, all together; 0: rows have none
+  bool imports_kv = false;      // rows may come with keys and values that were computed elsewhere (Row::imported)
 };
 
 class Backend {

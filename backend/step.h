@@ -63,7 +63,10 @@ struct Row {
   uint32_t position = 0;     // of its first token in the sequence; positions before it are in the cache already
   uint32_t block_begin = 0;  // its block table is plan.blocks[block_begin, block_begin + block_count);
   uint32_t block_count = 0;  // it covers at least position + token_count positions
-  bool samples = false;      // choose the token that follows the row's last one; false for a chunk that ends mid-prompt
+  // The tokens right before `position` whose keys and values were computed elsewhere and come with this row: the
+  // backend puts them into the row's blocks before any row of the step runs. Empty unless BackendInfo::imports_kv.
+  std::span<const TokenId> imported;
+  bool samples = false;  // choose the token that follows the row's last one; false for a chunk that ends mid-prompt
   // targets[i] is the token that follows the row's i-th one in the prompt, and its log-probability is wanted. At most
   // token_count of them; empty: none.
   std::span<const TokenId> targets;

@@ -1,8 +1,8 @@
-// Which tokens count as what. Every prompt token of a request is counted once, as computed (computed_tokens) or as
-// cached (cached_tokens), by whichever of its sequences gets there first: LiveRequest::prompt_counted is how far that
-// has come. So for every request whose prompt was completed
+// Which tokens count as what. Every prompt token of a request is counted once, as computed (computed_tokens), as cached
+// (cached_tokens) or as computed elsewhere (remote_tokens), by whichever of its sequences gets there first:
+// LiveRequest::prompt_counted is how far that has come. So for every request whose prompt was completed
 //
-//     computed_tokens + cached_tokens == prompt_tokens
+//     computed_tokens + cached_tokens + remote_tokens == prompt_tokens
 //
 // exactly, whatever was preempted, forked or found again. What is computed below that mark, or below a sequence's own
 // high-water mark in its output, is work done again. The one exception is the last prompt token, which every sequence
@@ -13,18 +13,24 @@
 
 namespace twostroke {
 
-void Scheduler::Impl::count_admission(const Sequence& sequence, uint32_t cached_tokens) {
+void Scheduler::Impl::count_admission(const Sequence& sequence, uint32_t cached_tokens, uint32_t imported_tokens) {
   LiveRequest& live = *sequence.request;
   if (reads_cache(live) && !live.looked_up) {
     live.looked_up = true;
     step_.counts.prefix_queries += live.prompt_count();
   }
-  const uint32_t cached_prompt = std::min(cached_tokens, live.prompt_count());
-  if (cached_prompt <= live.prompt_counted) return;
-  const uint32_t fresh = cached_prompt - live.prompt_counted;
-  live.prompt_counted = cached_prompt;
-  live.summary.cached_tokens += fresh;
-  step_.counts.cached_tokens += fresh;
+  // Moves the mark to `end` of the prompt; how many tokens that counts.
+  const auto count_to = [&live](uint32_t end) {
+    const uint32_t fresh = std::max(std::min(end, live.prompt_count()), live.prompt_counted) - live.prompt_counted;
+    live.prompt_counted += fresh;
+    return fresh;
+  };
+  const uint32_t cached = count_to(cached_tokens);
+  live.summary.cached_tokens += cached;
+  step_.counts.cached_tokens += cached;
+  const uint32_t remote = count_to(cached_tokens + imported_tokens);
+  live.summary.remote_tokens += remote;
+  step_.counts.remote_tokens += remote;
 }
 
 // Its row, of which so many tokens are scored.

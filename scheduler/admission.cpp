@@ -167,7 +167,7 @@ int64_t Scheduler::Impl::room_for_admission() const {
 
 // Of those that are there: new ones, and hits that nobody holds.
 uint32_t Scheduler::Impl::blocks_to_take(const Sequence& sequence, const Prefix& prefix) const {
-  uint32_t needed = blocks_for(sequence.length()) - prefix.tokens / block_size_;
+  uint32_t needed = blocks_for(sequence.length()) - prefix.shared() / block_size_;
   if (prefix.sibling != nullptr) return needed;
   for (const BlockId block : hits_) needed += pool_.references(block) == 0 ? 1 : 0;
   return needed;
@@ -186,7 +186,7 @@ Scheduler::Impl::Look Scheduler::Impl::try_start(Sequence& sequence, bool may_de
 
   const Prefix prefix = find_prefix(sequence);
   if (goes_to_another_place(sequence, prefix)) return Look::kMoved;
-  if (prefix.sibling == nullptr && awaits_another(sequence)) return Look::kAside;
+  if (prefix.sibling == nullptr && prefix.imported == 0 && awaits_another(sequence)) return Look::kAside;
   const uint32_t to_go = sequence.length() - prefix.tokens;
   const bool ends = to_go <= std::min(limits_.max_chunk_tokens, step_.tokens_left);
   if (!ends && may_defer && step_.prefilling && !pushes && sequence.overtakes < limits_.max_overtakes) {
@@ -236,13 +236,14 @@ uint32_t Scheduler::Impl::tokens_to_compute(const Sequence& sequence) {
   const auto reusable = static_cast<uint32_t>(tokens.size()) - 1;
   known_.clear();
   if (reads_cache(live)) cache_.match(live.scope(), tokens.first(reusable), known_);
-  uint32_t known = static_cast<uint32_t>(known_.size()) * block_size_;
+  uint32_t known = std::max(static_cast<uint32_t>(known_.size()) * block_size_, remote_tokens(live, reusable));
   const uint32_t shared = std::min(live.prompt_count(), reusable);
   if (shared > known && sibling_with(sequence, shared) != nullptr) known = shared;
   return static_cast<uint32_t>(tokens.size()) - known;
 }
 
-// The longest beginning that is there already: blocks of a sibling, or a chain in the prefix cache (left in `hits_`).
+// The longest beginning that is there already: blocks of a sibling, or a chain in the prefix cache (left in `hits_`)
+// and what the request brings with it behind that.
 // Never all tokens: the last is always computed, so that there is something to sample from.
 Scheduler::Impl::Prefix Scheduler::Impl::find_prefix(const Sequence& sequence) {
   const LiveRequest& live = *sequence.request;
@@ -251,6 +252,8 @@ Scheduler::Impl::Prefix Scheduler::Impl::find_prefix(const Sequence& sequence) {
   hits_.clear();
   if (reads_cache(live)) cache_.match(live.scope(), tokens.first(reusable), hits_);
   const uint32_t cached = static_cast<uint32_t>(hits_.size()) * block_size_;
+  const uint32_t remote = remote_tokens(live, reusable);
+  if (remote > cached) return {.tokens = remote, .imported = remote - cached};
 
   const uint32_t shared = std::min(live.prompt_count(), reusable);
   if (shared <= cached) return {.tokens = cached};
@@ -284,7 +287,7 @@ void Scheduler::Impl::start(Sequence& sequence, const Prefix& prefix) {
   LiveRequest& live = *sequence.request;
   prepare(sequence);
   dequeue(sequence);
-  const uint32_t full = prefix.tokens / block_size_;
+  const uint32_t full = prefix.shared() / block_size_;
   for (uint32_t i = 0; i < full; ++i) {
     const BlockId block = prefix.sibling != nullptr ? prefix.sibling->blocks[i] : hits_[i];
     pool_.acquire(block);
@@ -293,12 +296,15 @@ void Scheduler::Impl::start(Sequence& sequence, const Prefix& prefix) {
   enter_running(sequence);
   sequence.computed = prefix.tokens;
   sequence.registered = uses_cache(live) ? full : 0;
-  if (prefix.tokens % block_size_ > 0) {
+  sequence.imported = prefix.imported;
+  if (prefix.imported > 0) {
+    hold_blocks(sequence, prefix.tokens);
+  } else if (prefix.tokens % block_size_ > 0) {
     // A sibling's block that is full only in part will go on differently in each: a copy.
     hold_blocks(sequence, prefix.tokens);
     step_.copies.push_back({.source = prefix.sibling->blocks[full], .target = sequence.blocks[full]});
   }
-  count_admission(sequence, prefix.sibling == nullptr ? prefix.tokens : 0);
+  count_admission(sequence, prefix.sibling == nullptr ? prefix.shared() : 0, prefix.imported);
 }
 
 }  // namespace twostroke

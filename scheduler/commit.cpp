@@ -99,6 +99,8 @@ void Scheduler::Impl::commit_row(Sequence& sequence, const Row& row, std::span<c
   }
   const uint32_t taken = row.samples ? tokens_to_take(sequence, result) : 0;
   advance(sequence, result, taken, now);
+  sequence.imported = 0;
+  live.import_done = true;
   if (uses_cache(live)) register_blocks(sequence);
   if (!row.targets.empty()) take_scores(live, row, result);
   if (row.pooling != Pooling::kNone) take_hidden(live, row, result);

@@ -41,6 +41,7 @@ struct RequestSummary {
   TimeNs ended = 0;
   uint32_t prompt_tokens = 0;
   uint32_t cached_tokens = 0;      // of the prompt, found in the prefix cache (counted once, at admission)
+  uint32_t remote_tokens = 0;      // of the prompt, computed elsewhere: Request::remote_tokens
   uint32_t sequences = 1;          // the request's n
   uint32_t output_tokens = 0;      // of all sequences
   uint32_t recomputed_tokens = 0;  // work done again: see StepCounts

@@ -95,8 +95,8 @@ std::string Scheduler::Impl::check_invariants() const {
       const std::string name = name_of(sequence);
       if (sequence.request != live.get()) return name + " points to another request";
       const bool holds_blocks = sequence.state == SequenceState::kRunning;
-      if (!holds_blocks &&
-          (!sequence.blocks.empty() || sequence.computed != 0 || sequence.planned + sequence.drafts != 0)) {
+      if (!holds_blocks && (!sequence.blocks.empty() || sequence.computed != 0 || sequence.imported != 0 ||
+                            sequence.planned + sequence.drafts != 0)) {
         return name + " does not run, but holds blocks";
       }
       if (sequence.state != SequenceState::kFinished) ++unfinished;
@@ -123,6 +123,9 @@ std::string Scheduler::Impl::check_invariants() const {
       const uint32_t written = sequence.computed + sequence.planned;
       if (sequence.blocks.size() != blocks_for(written))
         return name + " holds more or fewer blocks than its tokens need";
+      if (sequence.imported > sequence.computed || (sequence.imported > 0 && sequence.planned == 0)) {
+        return name + " imports positions that come with no row";
+      }
       if (sequence.computed >= sequence.length()) return name + " has nothing left to compute";
       if (written > sequence.length() + sequence.drafts) return name + " plans more tokens than it has";
       if (sequence.drafts > 0) {
@@ -139,7 +142,9 @@ std::string Scheduler::Impl::check_invariants() const {
       if (!std::equal(live->request.prompt.begin(), live->request.prompt.end(), sequence.tokens.begin())) {
         return name + " has lost its prompt";
       }
-      if (sequence.registered != (uses_cache(*live) ? sequence.computed / block_size_ : 0)) {
+      // What comes with a row is not there before the row has run.
+      const uint32_t there = sequence.computed - sequence.imported;
+      if (sequence.registered != (uses_cache(*live) ? there / block_size_ : 0)) {
         return name + " has full blocks that the prefix cache should know";
       }
       for (uint32_t i = 0; i < sequence.blocks.size(); ++i) {

@@ -165,10 +165,10 @@ template <typename Io, typename Info>
 void info_fields(Io& io, Info& info) {
   auto& [name, vocab_size, context_max, block_size, block_count, step_tokens_max, step_rows_max, flops_per_token,
          output_flops, attention_flops, weight_bytes, kv_bytes, peak_flops, peak_bytes, embedding_size, scores_targets,
-         late_masks, step_drafts_max] = info;
+         late_masks, step_drafts_max, imports_kv] = info;
   io(name, vocab_size, context_max, block_size, block_count, step_tokens_max, step_rows_max, flops_per_token,
      output_flops, attention_flops, weight_bytes, kv_bytes, peak_flops, peak_bytes, embedding_size, scores_targets,
-     late_masks, step_drafts_max);
+     late_masks, step_drafts_max, imports_kv);
 }
 
 template <typename Io, typename Sampling>
@@ -179,10 +179,11 @@ void sampling_fields(Io& io, Sampling& sampling) {
 
 template <typename Io, typename AnyRequest>
 void request_fields(Io& io, AnyRequest& request) {
-  auto& [id, prompt, max_tokens, n, sampling, stop_tokens, cache_salt, use_prefix_cache, allowed_tokens, bad_words,
-         min_tokens, prompt_logprobs, pooling, priority, objectives, tenant, tenant_weight, constraints] = request;
-  io(id, prompt, max_tokens, n, stop_tokens, cache_salt, use_prefix_cache, allowed_tokens, bad_words, min_tokens,
-     prompt_logprobs, pooling, priority, tenant, tenant_weight);
+  auto& [id, prompt, max_tokens, n, sampling, stop_tokens, cache_salt, use_prefix_cache, remote_tokens, allowed_tokens,
+         bad_words, min_tokens, prompt_logprobs, pooling, priority, objectives, tenant, tenant_weight, constraints] =
+      request;
+  io(id, prompt, max_tokens, n, stop_tokens, cache_salt, use_prefix_cache, remote_tokens, allowed_tokens, bad_words,
+     min_tokens, prompt_logprobs, pooling, priority, tenant, tenant_weight);
   auto& [ttft_ns, tpot_ns] = objectives;
   io(ttft_ns, tpot_ns);
   sampling_fields(io, sampling);

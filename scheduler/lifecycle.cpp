@@ -65,6 +65,7 @@ void Scheduler::Impl::leave_running(Sequence& sequence, bool forget_blocks) {
   sequence.registered = 0;
   sequence.planned = 0;
   sequence.drafts = 0;
+  sequence.imported = 0;
   ++sequence.epoch;
   std::erase(running_, &sequence);
   ++gauges_.sequences_waiting;

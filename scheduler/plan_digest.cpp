@@ -52,28 +52,29 @@ void add_row(Digest& digest, const Row& row) {
   digest.add((row.history.size() << 32) | (row.targets.size() << 8) | (uint64_t{row.target_logprobs} << 4) |
              (static_cast<uint64_t>(row.pooling) << 2) | (row.mask.empty() ? 0U : 2U) | (row.samples ? 1U : 0U));
   digest.add(row.draft_count);
+  digest.add(row.imported.size());
   if (row.sampling != nullptr) digest.add(row.sampling->seed);
 }
 
 void add_counts(Digest& digest, const StepCounts& counts) {
   // Which drafts are accepted is not known yet.
-  const auto& [shape, predicted, computed, cached, recomputed, sampled, drafts, accepted, scored, preemptions, pushed,
-               queries] = counts;
+  const auto& [shape, predicted, computed, cached, remote, recomputed, sampled, drafts, accepted, scored, preemptions,
+               pushed, queries] = counts;
   const auto& [prefill_rows, prefill_tokens, decode_rows, decode_tokens, logit_tokens, prefill_context, decode_context,
                prefill_positions, decode_positions] = shape;
   digest.add(static_cast<uint64_t>(predicted));
   for (const uint64_t count : {prefill_context, decode_context, prefill_positions, decode_positions}) digest.add(count);
   for (const uint32_t count : {prefill_rows, prefill_tokens, decode_rows, decode_tokens, logit_tokens, computed, cached,
-                               recomputed, sampled, drafts, scored, preemptions, pushed, queries}) {
+                               remote, recomputed, sampled, drafts, scored, preemptions, pushed, queries}) {
     digest.add(count);
   }
 }
 
 void add_summary(Digest& digest, const RequestSummary& summary) {
-  const auto& [submitted, first_scheduled, first_token, ended, prompt, cached, sequences, output, recomputed,
+  const auto& [submitted, first_scheduled, first_token, ended, prompt, cached, remote, sequences, output, recomputed,
                preemptions] = summary;
   for (const TimeNs time : {submitted, first_scheduled, first_token, ended}) digest.add(static_cast<uint64_t>(time));
-  for (const uint32_t count : {prompt, cached, sequences, output, recomputed, preemptions}) digest.add(count);
+  for (const uint32_t count : {prompt, cached, remote, sequences, output, recomputed, preemptions}) digest.add(count);
 }
 
 }  // namespace

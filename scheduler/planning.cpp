@@ -224,6 +224,7 @@ void Scheduler::Impl::write_row(Sequence& sequence, StepPlan& plan) {
   row.block_begin = static_cast<uint32_t>(plan.blocks.size());
   row.block_count = static_cast<uint32_t>(sequence.blocks.size());
   row.samples = samples(sequence);
+  row.imported = std::span(sequence.tokens).subspan(sequence.computed - sequence.imported, sequence.imported);
   plan.tokens.insert(plan.tokens.end(), first, first + (sequence.planned - sequence.drafts));
   if (sequence.drafts > 0) {
     plan.tokens.resize(plan.tokens.size() + sequence.drafts);

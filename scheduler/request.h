@@ -41,6 +41,12 @@ struct Request {
   uint64_t cache_salt = 0;           // the prefix cache is shared only between requests of equal salt
   bool use_prefix_cache = true;      // false: neither reads nor fills the prefix cache
 
+  // How many tokens of the prompt, from the first on, have keys and values that another server computed and that come
+  // with the request (prefill there, decode here). They enter the request's blocks when it is admitted, and count as
+  // remote_tokens; only the rest is computed, the last token always. Once only: after a preemption they are computed
+  // again like everything else. 0 unless the backend imports (BackendInfo::imports_kv); at most the prompt's length.
+  uint32_t remote_tokens = 0;
+
   // Which tokens may come, besides what the constraints say (token_rules.h). A request that leaves itself no token
   // fails when that happens.
   std::vector<TokenId> allowed_tokens;  // no others, stop tokens included; ascending, each once; empty: all

@@ -51,6 +51,7 @@ Scheduler::Impl::Impl(const SchedulerLimits& wanted, const BackendInfo& info)
       block_size_(positive(info.block_size, "block_size")),
       embedding_size_(static_cast<uint32_t>(std::max(info.embedding_size, 0))),
       scores_targets_(info.scores_targets),
+      imports_kv_(info.imports_kv),
       context_max_(positive(info.context_max, "context_max")),
       length_max_(static_cast<uint32_t>(
           std::min<uint64_t>(context_max_, uint64_t{positive(info.block_count, "block_count")} * block_size_))),

@@ -119,14 +119,15 @@ struct SchedulerGauges {
 // What one step did, by phase. Counts; times are the engine's.
 //
 // Prompt tokens are counted once per request, whichever of its sequences computes or finds them first, and however
-// often that happens again. So for a request whose prompt is complete: computed_tokens + cached_tokens = prompt tokens,
-// exactly. (The last prompt token, which each of n sequences computes for its own first sample, is counted for the
-// first alone.)
+// often that happens again. So for a request whose prompt is complete: computed + cached + remote tokens = prompt
+// tokens, exactly. (The last prompt token, which each of n sequences computes for its own first sample, is counted for
+// the first alone.)
 struct StepCounts {
   StepShape shape;
   TimeNs predicted_ns = 0;         // what the cost model thinks that it takes
   uint32_t computed_tokens = 0;    // prompt tokens computed for the first time
   uint32_t cached_tokens = 0;      // prompt tokens found in the prefix cache, counted once per request
+  uint32_t remote_tokens = 0;      // prompt tokens computed elsewhere: Request::remote_tokens
   uint32_t recomputed_tokens = 0;  // computed again: after preemption, or because a sibling's blocks are gone
   uint32_t sampled_tokens = 0;     // rows that sample: each makes an output token, and more where drafts are accepted
   uint32_t draft_tokens = 0;       // drafts that decode rows carry
@@ -157,9 +158,9 @@ class Scheduler {
   // Errors, in this order, each before anything is kept:
   //   kInvalidArgument    no tokens, a token outside the vocabulary, n 0 or above kMaxSequences, max_tokens 0,
   //                       constraints not matching n, token rules or prompt_logprobs out of bounds, output asked
-  //                       of a request that pools, prompt and one output token beyond the context or beyond the
-  //                       whole pool
-  //   kUnsupported        prompt_logprobs or pooling with a backend that cannot (BackendInfo)
+  //                       of a request that pools, remote tokens beyond the prompt or where all of it must be
+  //                       computed, prompt and one output token beyond the context or beyond the whole pool
+  //   kUnsupported        prompt_logprobs, pooling or remote tokens with a backend that cannot (BackendInfo)
   //   kResourceExhausted  max_waiting_requests reached, or max_waiting_tokens exceeded with this one
   // A request that is not accepted gets no events.
   Status submit(Request request, TimeNs now);

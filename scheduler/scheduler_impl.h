@@ -50,6 +50,7 @@ struct Scheduler::Impl {
 
   // --- submit.cpp
   Status validate(const Request& request) const;
+  Status validate_remote(const Request& request) const;
   Status submit(Request&& request, TimeNs now);
 
   // --- planning.cpp
@@ -73,7 +74,9 @@ struct Scheduler::Impl {
   // --- admission.cpp
   struct Prefix {  // what a sequence need not compute
     uint32_t tokens = 0;
-    const Sequence* sibling = nullptr;  // whose blocks they are; null: those in `hits_`
+    const Sequence* sibling = nullptr;  // whose blocks they are; null: those in `hits_`, and then
+    uint32_t imported = 0;              // so many of them, the last, come with the request
+    uint32_t shared() const { return tokens - imported; }
   };
   enum class Look : uint8_t {
     kStarted,
@@ -166,7 +169,7 @@ struct Scheduler::Impl {
   void stop(Sequence& sequence, bool forget_blocks);
 
   // --- accounting.cpp
-  void count_admission(const Sequence& sequence, uint32_t cached_tokens);
+  void count_admission(const Sequence& sequence, uint32_t cached_tokens, uint32_t imported_tokens);
   void count_row(const Sequence& sequence, const Row& row);
   void add_to_shape(const Sequence& sequence, uint32_t targets, StepShape& shape) const;
 
@@ -194,6 +197,10 @@ struct Scheduler::Impl {
   bool reads_cache(const LiveRequest& live) const {
     return uses_cache(live) && !live.scores_prompt() && live.request.pooling != Pooling::kMean;
   }
+  // Keys and values that come with a request, as long as no step has taken them.
+  static uint32_t remote_tokens(const LiveRequest& live, uint32_t reusable) {
+    return live.import_done ? 0 : std::min(live.request.remote_tokens, reusable);
+  }
   uint32_t blocks_for(uint32_t tokens) const { return (tokens + block_size_ - 1) / block_size_; }
   // Blocks that a running sequence still needs for the tokens it has; drafts may have given it more.
   uint32_t promised_to(const Sequence& sequence) const {
@@ -213,6 +220,7 @@ struct Scheduler::Impl {
   const uint32_t block_size_;
   const uint32_t embedding_size_;  // 0: the backend cannot pool
   const bool scores_targets_;      // the backend can
+  const bool imports_kv_;          // likewise
   const uint32_t context_max_;     // the backend's limit as given
   const uint32_t length_max_;      // of one sequence: the context, or what the whole pool can hold
   const uint32_t step_drafts_max_;
@@ -242,7 +250,7 @@ struct Scheduler::Impl {
   uint64_t blocks_promised_ = 0;                             // promised_to(), summed over running_
   SchedulerGauges gauges_;
   std::unique_ptr<JournalWriter> journal_;  // null: nobody records
-  uint64_t looks_ = 0;  // calls of schedule()
+  uint64_t looks_ = 0;                      // calls of schedule()
   uint64_t arrivals_ = 0;
   SequenceId sequences_made_ = 0;
 

@@ -55,6 +55,7 @@ struct Sequence {
   uint32_t registered = 0;      // of `blocks`, from the first on: known to the prefix cache
   uint32_t planned = 0;         // tokens of its row in the step being planned or run
   uint32_t drafts = 0;          // the last so many of these are guesses, which `tokens` does not hold
+  uint32_t imported = 0;        // tokens right before that row, computed elsewhere, that come with it
 
   SamplingParams sampling;     // with its own seed
   std::vector<uint32_t> mask;  // memory of its row's mask; empty until it needs one
@@ -105,6 +106,7 @@ struct LiveRequest {
   uint32_t leader = 0;       // computes the prompt for its siblings
   bool prompt_done = false;  // some sequence has computed the whole prompt once
   bool started = false;      // some sequence was admitted once
+  bool import_done = false;  // some step of it was committed: what came with the request is used or gone
   bool looked_up = false;    // its prompt was looked up in the prefix cache once
   uint32_t running = 0;      // sequences that hold blocks
   uint32_t unfinished = 0;   // sequences

@@ -35,6 +35,18 @@ uint64_t sequence_seed(uint64_t seed, uint32_t index) {
   return index == 0 ? seed : mix_seed(seed + index * 0x9e3779b97f4a7c15u);
 }
 
+Status Scheduler::Impl::validate_remote(const Request& request) const {
+  if (request.remote_tokens == 0) return {};
+  if (request.remote_tokens > request.prompt.size()) {
+    return invalid_argument("remote_tokens is " + std::to_string(request.remote_tokens) + ", more than the prompt's " +
+                            std::to_string(request.prompt.size()) + " tokens");
+  }
+  if (request.prompt_logprobs >= 0 || request.pooling == Pooling::kMean) {
+    return invalid_argument("prompt_logprobs and mean pooling need the whole prompt computed here: no remote tokens");
+  }
+  return imports_kv_ ? Status() : unsupported("this server's backend cannot import keys and values");
+}
+
 Status Scheduler::Impl::validate(const Request& request) const {
   const size_t prompt = request.prompt.size();
   if (prompt == 0) return invalid_argument("the prompt has no tokens");
@@ -70,6 +82,7 @@ Status Scheduler::Impl::validate(const Request& request) const {
     return unsupported("this server's backend cannot compute the log-probabilities of a prompt");
   }
   if (pools && embedding_size_ == 0) return unsupported("this server's backend cannot compute embeddings");
+  if (Status status = validate_remote(request); !status.ok()) return status;
 
   const size_t needed = pools ? prompt : prompt + 1;
   const std::string length = "the prompt has " + std::to_string(prompt) +

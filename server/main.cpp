@@ -1,4 +1,6 @@
 // twostroke: the sub-commands.
+#include <unistd.h>
+
 #include <iostream>
 #include <string>
 #include <vector>
@@ -6,6 +8,7 @@
 #include "config/config.h"
 #include "server/replay_command.h"
 #include "server/serve.h"
+#include "server/simulate/command.h"
 #include "server/text_commands.h"
 #include "server/version.h"
 
@@ -18,6 +21,7 @@ constexpr const char* kUsage =
     "\n"
     "Commands:\n"
     "  serve      Serve a model:          twostroke serve --model model.gguf --port 8000\n"
+    "  simulate   Predict a fleet:        twostroke simulate --fleet 4xL40S --fleet 2xH100 --rate 5\n"
     "  replay     Repeat its decisions:   twostroke replay journal\n"
     "  tokenize   Print token ids:        twostroke tokenize --model model.gguf < text\n"
     "  render     Render a chat template: twostroke render --template t.jinja --context c.json\n"
@@ -31,6 +35,9 @@ int run(int argc, char** argv) {
   if (command == "serve") {
     const twostroke::ServeCommand parsed = twostroke::parse_serve_command(arguments, std::cout, std::cerr);
     return parsed.run ? twostroke::serve(parsed.config) : parsed.exit_code;
+  }
+  if (command == "simulate") {
+    return twostroke::simulate::simulate_command(arguments, std::cout, std::cerr, isatty(STDERR_FILENO) != 0);
   }
   if (command == "replay") return twostroke::replay_command(arguments, std::cout, std::cerr);
   if (command == "tokenize") return twostroke::tokenize_command(arguments, std::cin, std::cout, std::cerr);
@@ -48,7 +55,7 @@ int run(int argc, char** argv) {
     std::cerr << kUsage;
   } else {
     std::cerr << "twostroke: there is no command '" << command
-              << "'. Commands: serve, replay, tokenize, render, grammar; see twostroke --help.\n";
+              << "'. Commands: serve, simulate, replay, tokenize, render, grammar; see twostroke --help.\n";
   }
   return 2;
 }

@@ -53,6 +53,18 @@ void FakeKv::copy(const BlockCopy& copy) {
   }
 }
 
+// As copies do: the slots may be read by every row of the step.
+void FakeKv::import(const StepPlan& plan, const Row& row) {
+  const uint64_t begin = row.position - row.imported.size();
+  uint64_t value = begin == 0 ? kRoot : slot(plan, row, begin - 1).value;
+  for (size_t i = 0; i < row.imported.size(); ++i) {
+    Slot& target = slot(plan, row, begin + i);
+    const uint64_t previous = value;
+    value = next_value(previous, row.imported[i]);
+    target = {.value = value, .previous = previous, .writer = 0};
+  }
+}
+
 void FakeKv::claim_writes(const StepPlan& plan, FaultLog& faults) {
   for (size_t i = 0; i < plan.rows.size(); ++i) {
     const Row& row = plan.rows[i];
@@ -93,6 +105,7 @@ std::string FakeKv::check_reads(const StepPlan& plan, const Row& row) {
 void FakeKv::execute(const StepPlan& plan, FaultLog& faults, std::vector<uint64_t>& values) {
   ++execution_;
   for (const BlockCopy& one : plan.copies) copy(one);
+  for (const Row& row : plan.rows) import(plan, row);
   // Reads are checked before anything is written, but after all writes are known.
   if (faults.enabled()) {
     claim_writes(plan, faults);

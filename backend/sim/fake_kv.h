@@ -51,9 +51,9 @@ class FakeKv {
  public:
   FakeKv(uint32_t block_count, uint32_t block_size);
 
-  // Does the plan's copies, then its rows; values[i] becomes the value behind row i's last token, drafts aside. The
-  // plan is sound
-  // (check_plan). Faults go to `faults`; the row then goes on with what the cache holds, as a real backend would.
+  // Does the plan's copies, then what its rows import, then the rows; values[i] becomes the value behind row i's last
+  // token, drafts aside. The plan is sound (check_plan). Faults go to `faults`; the row then goes on with what the cache
+  // holds, as a real backend would.
   void execute(const StepPlan& plan, FaultLog& faults, std::vector<uint64_t>& values);
 
   // The value behind the row's token at `index`, after execute().
@@ -77,6 +77,7 @@ class FakeKv {
   };
   Slot& slot(const StepPlan& plan, const Row& row, uint64_t position);
   void copy(const BlockCopy& copy);
+  void import(const StepPlan& plan, const Row& row);
   void claim_writes(const StepPlan& plan, FaultLog& faults);
   std::string check_reads(const StepPlan& plan, const Row& row);
   std::string check_slot(const Slot& slot, uint64_t expected_previous, const uint64_t* expected_value) const;

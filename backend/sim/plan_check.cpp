@@ -59,6 +59,8 @@ std::string check_row(const StepPlan& plan, const Row& row, const BackendInfo& i
   for (uint32_t i = 0; i < row.token_count; ++i) {
     if (!is_token(plan.tokens[row.token_begin + i], info)) return "has a token outside the vocabulary";
   }
+  if (!row.imported.empty() && !info.imports_kv) return "imports keys and values, which the backend cannot";
+  if (row.imported.size() > row.position) return "imports more positions than there are before it";
   if (std::string fault = check_prompt_work(plan, row, info); !fault.empty()) return fault;
   if (!row.samples && row.draft_count > 0) return "has drafts, but does not sample";
   return row.samples ? check_sampling(plan, row, info) : std::string();

@@ -63,6 +63,7 @@ BackendInfo SimOptions::default_info() {
   info.scores_targets = true;
   info.late_masks = true;
   info.step_drafts_max = 64;
+  info.imports_kv = true;
   return info;
 }
 
@@ -233,7 +234,8 @@ Status SimBackend::submit(const StepPlan& plan) {
     my.faults.add("step " + std::to_string(plan.step) + ": " + broken);
     return internal_error("step " + std::to_string(plan.step) + " breaks its contract: " + broken);
   }
-  const StepCost cost = step_cost(my.options.machine, info(), StepWork::of(plan));
+  const StepCost cost =
+      my.options.cost ? my.options.cost(plan) : step_cost(my.options.machine, info(), StepWork::of(plan));
   my.fault = my.choose_fault(plan);
   my.duration_ns = cost.total_ns + (my.fault && my.fault->kind == SimFault::Kind::kSlow ? my.fault->slow_ns : 0);
   my.submitted = std::chrono::steady_clock::now();

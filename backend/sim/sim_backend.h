@@ -62,6 +62,8 @@ struct SimOptions {
   SimPace pace = SimPace::kFree;
   VirtualClock* clock = nullptr;  // kVirtual only, and required there; outlives the backend
   KvCheck kv_check = KvCheck::kRecord;
+  // What a step costs, in the place of the roofline's step_cost(). Called on the step thread by submit().
+  std::function<StepCost(const StepPlan&)> cost;
 
   // Chooses tokens; nullopt, or no function: the fake model chooses. Called on the step thread.
   std::function<std::optional<TokenId>(const SimRowView&)> script;

@@ -67,6 +67,8 @@ def test_the_printed_settings_are_a_settings_file(tmp_path, config_file):
         (["render", "--template", "/nowhere", "--context", "/nowhere"], "/nowhere"),
         (["grammar"], "--gbnf"),
         (["grammar", "--gbnf", "/nowhere"], "/nowhere"),
+        (["simulate", "--fleet", "4xnothing"], "H100"),
+        (["simulate", "--workload", "/nowhere.csv"], "/nowhere.csv"),
     ],
 )
 def test_wrong_arguments_end_with_a_message_that_names_them(arguments, word):
@@ -87,7 +89,7 @@ def test_an_unknown_key_of_the_file_is_fatal(tmp_path):
 
 
 def test_help_explains_every_command():
-    for command in ("serve", "tokenize", "render", "grammar"):
+    for command in ("serve", "simulate", "tokenize", "render", "grammar"):
         result = run(command, "--help")
         assert result.returncode == 0 and "--" in result.stdout
     assert "serve" in run("--help").stdout

@@ -85,6 +85,7 @@ INSTANTIATE_TEST_SUITE_P(
         StateMutation{"TableTooLong", "more or fewer blocks",
                       [](Populated& p) { p.sequence(1).blocks.push_back(p.impl().pool_.allocate()); }},
         StateMutation{"ComputedTooFar", "more or fewer blocks", [](Populated& p) { p.sequence(1).computed += 4; }},
+        StateMutation{"ImportsWithoutARow", "come with no row", [](Populated& p) { p.sequence(1).imported = 2; }},
         StateMutation{"NothingLeftToCompute", "nothing left", [](Populated& p) { ++p.sequence(1).computed; }},
         StateMutation{"UnregisteredBlock", "should know", [](Populated& p) { --p.sequence(1).registered; }},
         StateMutation{"OtherTokensThanTheCacheKnows", "something else",

@@ -17,6 +17,7 @@ void add(StepCounts& total, const StepCounts& counts) {
   total.shape.logit_tokens += counts.shape.logit_tokens;
   total.computed_tokens += counts.computed_tokens;
   total.cached_tokens += counts.cached_tokens;
+  total.remote_tokens += counts.remote_tokens;
   total.recomputed_tokens += counts.recomputed_tokens;
   total.sampled_tokens += counts.sampled_tokens;
   total.draft_tokens += counts.draft_tokens;
@@ -169,6 +170,7 @@ Status Harness::submit(Request request) {
   track.request.min_tokens = request.min_tokens;
   track.request.prompt_logprobs = request.prompt_logprobs;
   track.request.pooling = request.pooling;
+  track.request.remote_tokens = request.remote_tokens;
   track.constrained = !request.constraints.empty();
   track.outputs.resize(request.n);
   track.finished.resize(request.n);
@@ -262,6 +264,7 @@ void Harness::run(uint32_t steps_max) {
 void Harness::count_rows() {
   uint32_t prefill = 0;
   uint32_t cached = 0;
+  uint32_t remote = 0;
   uint32_t recomputed = 0;
   for (const Row& row : plan.rows) {
     const auto& running = SchedulerTestPeer::impl(scheduler).running_;
@@ -269,11 +272,17 @@ void Harness::count_rows() {
     Track& track = tracks_.at(sequence->request->request.id);
     uint32_t& computed_max = track.computed_max[sequence->index];
     const auto prompt = static_cast<uint32_t>(track.request.prompt.size());
-    if (const uint32_t skipped = std::min(row.position, prompt); skipped > track.prompt_seen) {
-      cached += skipped - track.prompt_seen;
-      track.cached_tokens += skipped - track.prompt_seen;
+    const auto imported = static_cast<uint32_t>(row.imported.size());
+    const auto skip_to = [&](uint32_t position, uint32_t& of_step, uint32_t& of_request) {
+      const uint32_t skipped = std::min(position, prompt);
+      if (skipped <= track.prompt_seen) return;
+      of_step += skipped - track.prompt_seen;
+      of_request += skipped - track.prompt_seen;
       track.prompt_seen = skipped;
-    }
+    };
+    if (imported > 0 && row.position > track.request.remote_tokens) fail("a row imports more than its request brings");
+    skip_to(row.position - imported, cached, track.cached_tokens);
+    skip_to(row.position, imported > 0 ? remote : cached, imported > 0 ? track.remote_tokens : track.cached_tokens);
     const uint32_t end = row.position + row.token_count - row.draft_count;
     for (uint32_t position = row.position; position < end; ++position) {
       if (position < prompt && position >= track.prompt_seen) {
@@ -291,6 +300,7 @@ void Harness::count_rows() {
   }
   if (prefill != counts.computed_tokens) fail("computed_tokens is not what the rows compute for the first time");
   if (cached != counts.cached_tokens) fail("cached_tokens is not what the rows leave out");
+  if (remote != counts.remote_tokens) fail("remote_tokens is not what the rows import");
   if (recomputed != counts.recomputed_tokens) fail("recomputed_tokens is not what the rows compute again");
 }
 
@@ -376,10 +386,11 @@ void Harness::check_end(RequestId id, const Track& track) {
   if (summary.prompt_tokens != track.request.prompt.size()) return fail(name + " counts its prompt wrongly");
   if (summary.cached_tokens >= std::max<size_t>(track.request.prompt.size(), 1))
     return fail(name + " had it all cached");
-  if (output_tokens > 0 && track.prefill_tokens + track.cached_tokens != summary.prompt_tokens) {
-    return fail(name + " has prefill + cached != prompt tokens");
+  if (output_tokens > 0 && track.prefill_tokens + track.cached_tokens + track.remote_tokens != summary.prompt_tokens) {
+    return fail(name + " has prefill + cached + remote != prompt tokens");
   }
-  if (summary.cached_tokens != track.cached_tokens || summary.recomputed_tokens != track.recomputed_tokens) {
+  if (summary.remote_tokens != track.remote_tokens || summary.cached_tokens != track.cached_tokens ||
+      summary.recomputed_tokens != track.recomputed_tokens) {
     return fail(name + " sums up other counts than its rows give");
   }
   if (track.cancelled != (track.outcome == Outcome::kCancelled)) return fail(name + " has the wrong outcome");
@@ -407,7 +418,9 @@ void Harness::check_prompt(RequestId id, const Track& track, bool any_output) {
   const bool embeds = request.pooling != Pooling::kNone && track.outcome == Outcome::kFinished;
   if (embeds == track.embedding.empty()) return fail(name + " has the wrong kind of end");
   if (!embeds) return;
-  if (track.prefill_tokens + track.cached_tokens != request.prompt.size()) return fail(name + " ended too early");
+  if (track.prefill_tokens + track.cached_tokens + track.remote_tokens != request.prompt.size()) {
+    return fail(name + " ended too early");
+  }
   const std::vector<float> expected = expected_embedding(backend->info(), request);
   for (size_t i = 0; i < expected.size(); ++i) {
     if (track.embedding.size() != expected.size() || std::abs(track.embedding[i] - expected[i]) > 1e-5F) {

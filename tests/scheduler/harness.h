@@ -50,6 +50,7 @@ class Harness {
     uint32_t prompt_seen = 0;  // prompt tokens computed or found so far
     uint32_t prefill_tokens = 0;
     uint32_t cached_tokens = 0;
+    uint32_t remote_tokens = 0;
     uint32_t recomputed_tokens = 0;
     std::vector<uint32_t> computed_max;  // by sequence
 

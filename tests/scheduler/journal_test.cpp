@@ -311,6 +311,7 @@ TEST(Journal, KeepsEveryFieldOfARequest) {
       },
       [](Request& r) { r.cache_salt = 9; },
       [](Request& r) { r.use_prefix_cache = false; },
+      [](Request& r) { r.remote_tokens = 1; },
       [](Request& r) { r.allowed_tokens = {1}; },
       [](Request& r) {
         r.bad_words = {{1, 2}, {}};

@@ -37,6 +37,7 @@ struct Temper {
   uint32_t lost_percent = 0;     // per step
   uint32_t spoilt_percent = 0;   // per step
   uint32_t pooling_percent = 0;  // of requests
+  uint32_t remote_percent = 0;   // likewise, of those that may
   uint32_t n_max = 1;
   uint32_t prompt_max = 0;
   uint32_t output_max = 0;
@@ -51,6 +52,7 @@ Temper draw_temper(Random& random, uint32_t length_max) {
   temper.cancel_percent = random.one_of({0u, 0u, 5u, 25u});
   temper.finish_percent = random.one_of({0u, 0u, 10u});
   temper.pooling_percent = random.one_of({0u, 10u, 50u});
+  temper.remote_percent = random.one_of({0u, 0u, 50u});
   temper.lost_percent = random.one_of({0u, 0u, 0u, 3u});
   temper.spoilt_percent = random.one_of({0u, 0u, 0u, 3u});
   temper.n_max = random.one_of({1u, 1u, 2u, 5u});
@@ -193,6 +195,9 @@ class Scenario {
       return;
     }
     if (random_.percent(20)) request.prompt_logprobs = static_cast<int32_t>(random_.between(0, 3));
+    if (request.prompt_logprobs < 0 && random_.percent(temper_.remote_percent)) {
+      request.remote_tokens = random_.between(1, static_cast<uint32_t>(request.prompt.size()));
+    }
     if (random_.percent(20)) request.min_tokens = random_.between(1, request.max_tokens);
     if (random_.percent(10)) {
       for (uint32_t t = 0; t < vocab; ++t) {
@@ -247,6 +252,7 @@ class Scenario {
     stats_.drafts += harness_.total.draft_tokens;
     stats_.accepted_drafts += harness_.total.accepted_draft_tokens;
     stats_.cached_tokens += harness_.total.cached_tokens;
+    stats_.remote_tokens += harness_.total.remote_tokens;
     stats_.recomputed_tokens += harness_.total.recomputed_tokens;
     for (const auto& [id, track] : harness_.tracks()) {
       if (track.outcome == Outcome::kFinished) ++stats_.requests_finished;

@@ -26,6 +26,7 @@ struct ScenarioStats {
   uint64_t waited_aged = 0;        // steps behind which one that has aged still waits
   std::array<uint64_t, 3> steps_by_order{};
   uint64_t cached_tokens = 0;
+  uint64_t remote_tokens = 0;
   uint64_t recomputed_tokens = 0;
   uint64_t copies = 0;
   uint64_t masked_rows = 0;

@@ -52,6 +52,7 @@ TEST_P(Simulation, KeepsEveryPromiseInRandomScenarios) {
   EXPECT_GT(stats.waited_aged, scenarios / 100);
   for (const uint64_t steps : stats.steps_by_order) EXPECT_GT(steps, scenarios);
   EXPECT_GT(stats.cached_tokens, scenarios);
+  EXPECT_GT(stats.remote_tokens, scenarios / 10);
   EXPECT_GT(stats.recomputed_tokens, scenarios / 100);
   EXPECT_GT(stats.copies, scenarios / 100);
   EXPECT_GT(stats.masked_rows, scenarios / 100);

@@ -1,0 +1,282 @@
+#include "server/simulate/command.h"
+
+#include <charconv>
+#include <cmath>
+#include <fstream>
+#include <ostream>
+
+#include "server/simulate/calibration_file.h"
+#include "server/simulate/chrome_trace.h"
+#include "server/simulate/options.h"
+#include "server/simulate/progress_bar.h"
+#include "server/simulate/report.h"
+#include "server/simulate/trace_file.h"
+
+namespace twostroke::simulate {
+namespace {
+
+constexpr uint64_t kSyntheticRequests = 1000;
+
+// Everything that the options name, found and checked.
+struct Plan {
+  Model model;
+  std::vector<Fleet> fleets;
+  std::vector<std::vector<MachineSpec>> machines;  // of each fleet's groups
+  SyntheticOptions synthetic;
+  SimulationOptions simulation;
+  std::string workload;     // in words
+  std::string calibration;  // likewise; "": none
+};
+
+Result<std::map<std::string, double>> parse_prices(const std::vector<std::string>& texts) {
+  std::map<std::string, double> prices;
+  for (const std::string& text : texts) {
+    const size_t equals = text.find('=');
+    double price = -1;
+    if (equals != std::string::npos) {
+      const char* end = text.data() + text.size();
+      const auto [stop, error] = std::from_chars(text.data() + equals + 1, end, price);
+      if (error != std::errc() || stop != end) price = -1;
+    }
+    if (!std::isfinite(price) || price < 0) {
+      return invalid_argument("'" + text + "' is no price: write --price H100=2.5");
+    }
+    const Result<Hardware> hardware = find_hardware(text.substr(0, equals));
+    if (!hardware.ok()) return hardware.status();
+    prices[hardware->name] = price;
+  }
+  return prices;
+}
+
+Status plan_machines(const SimulateOptions& options, Plan& plan) {
+  Result<Model> model = find_model(options.model, options.weights, options.kv_type);
+  if (!model.ok()) return model.status();
+  plan.model = std::move(*model);
+  const Result<std::map<std::string, double>> prices = parse_prices(options.prices);
+  if (!prices.ok()) return prices.status();
+  for (const std::string& text : options.fleets) {
+    Result<Fleet> fleet = parse_fleet(text, *prices);
+    if (!fleet.ok()) return fleet.status();
+    std::vector<MachineSpec>& machines = plan.machines.emplace_back();
+    for (const Group& group : fleet->groups) {
+      Result<MachineSpec> machine = make_machine(group, plan.model, options.machine, options.limits, fleet->replicas());
+      if (!machine.ok()) return machine.status();
+      machines.push_back(std::move(*machine));
+    }
+    plan.fleets.push_back(std::move(*fleet));
+  }
+  return {};
+}
+
+Status plan_synthetic(const SimulateOptions& options, Plan& plan) {
+  SyntheticOptions& synthetic = plan.synthetic;
+  synthetic.seed = options.seed;
+  synthetic.rate = options.rate;
+  synthetic.requests = options.requests > 0 ? options.requests : kSyntheticRequests;
+  synthetic.prefix_tokens = options.prefix_tokens;
+  synthetic.prefix_groups = options.prefix_groups;
+  plan.workload = std::to_string(synthetic.requests) + " requests, seed " + std::to_string(options.seed) + ": ";
+  if (options.kinds.empty()) {
+    const Result<Lengths> prompt = parse_lengths(options.prompt_lengths);
+    if (!prompt.ok()) return invalid_argument("--prompt-tokens: " + prompt.status().message());
+    const Result<Lengths> output = parse_lengths(options.output_lengths);
+    if (!output.ok()) return invalid_argument("--output-tokens: " + output.status().message());
+    synthetic.kinds.push_back({.weight = 1, .prompt = *prompt, .output = *output});
+    plan.workload += "prompts of " + options.prompt_lengths + ", answers of " + options.output_lengths + " tokens";
+  }
+  for (const std::string& text : options.kinds) {
+    Result<RequestKind> kind = parse_kind(text);
+    if (!kind.ok()) return invalid_argument("--mix: " + kind.status().message());
+    plan.workload += (synthetic.kinds.empty() ? "mix of " : " and ") + text;
+    synthetic.kinds.push_back(std::move(*kind));
+  }
+  if (options.prefix_tokens > 0) {
+    plan.workload += ", behind " + std::to_string(options.prefix_tokens) + " tokens that each of " +
+                     std::to_string(options.prefix_groups) + " groups shares";
+  }
+  return {};
+}
+
+// Times as measured, which the scheduler knows from the start as it does in `serve`.
+Status plan_calibration(const SimulateOptions& options, Plan& plan) {
+  for (const Fleet& fleet : plan.fleets) {
+    for (const Group& group : fleet.groups) {
+      if (group.tensor_parallel == 1) continue;
+      return invalid_argument("--calibration tells the times of one machine, but the fleet '" + fleet.name +
+                              "' has replicas of " + std::to_string(group.tensor_parallel) + " devices");
+    }
+  }
+  Result<CalibrationFile> file = read_calibration(options.calibration);
+  if (!file.ok()) return file.status();
+  plan.calibration = file->key;
+  plan.simulation.limits.costs = file->costs;
+  plan.simulation.calibrated = [costs = file->costs](const StepShape& shape) {
+    return predict_ns(costs, shape) * 1e-9;
+  };
+  return {};
+}
+
+Result<Plan> make_plan(const SimulateOptions& options) {
+  Plan plan;
+  if (Status status = plan_machines(options, plan); !status.ok()) return status;
+  const std::optional<RouterPolicy> router = parse_router(options.router);
+  if (!router) {
+    return invalid_argument("there is no router '" + options.router +
+                            "'; there are round_robin, least_loaded and prefix_aware");
+  }
+  if (options.workload.empty()) {
+    if (Status status = plan_synthetic(options, plan); !status.ok()) return status;
+  } else {
+    plan.workload = options.workload + ", seed " + std::to_string(options.seed);
+  }
+  SimulationOptions& simulation = plan.simulation;
+  simulation.limits = options.limits;
+  if (!options.calibration.empty()) {
+    if (Status status = plan_calibration(options, plan); !status.ok()) return status;
+  }
+  simulation.router = *router;
+  if (options.ttft_ms > 0) simulation.targets.ttft_ms = options.ttft_ms;
+  if (options.tpot_ms > 0) simulation.targets.tpot_ms = options.tpot_ms;
+  simulation.link.bytes_per_second = options.link_gbit_per_s * 1e9 / 8;
+  simulation.link.latency_us = options.link_latency_us;
+  return plan;
+}
+
+// `rate`: requests per second of a synthetic workload, the scale of a trace.
+Result<std::unique_ptr<Workload>> open_workload(const SimulateOptions& options, const Plan& plan, double rate) {
+  WorkloadWindow window;
+  window.from_seconds = options.from_seconds;
+  window.for_seconds = options.for_seconds;
+  if (options.workload.empty()) {
+    SyntheticOptions synthetic = plan.synthetic;
+    synthetic.rate = rate;
+    return cut(make_synthetic(synthetic), window);
+  }
+  window.requests_max = options.requests;
+  window.rate_scale = rate;
+  Result<std::unique_ptr<Workload>> trace = open_trace(options.workload, options.seed);
+  if (!trace.ok()) return trace.status();
+  return cut(std::move(*trace), window);
+}
+
+Result<SimulationResult> run_once(const SimulateOptions& options, const Plan& plan, size_t fleet, double rate,
+                                  const SimulationOptions& simulation) {
+  Result<std::unique_ptr<Workload>> workload = open_workload(options, plan, rate);
+  if (!workload.ok()) return workload.status();
+  Result<SimulationResult> result = run_simulation(plan.fleets[fleet], plan.machines[fleet], **workload, simulation);
+  if (result.ok() && result->offered == 0) {
+    return invalid_argument("the workload has no requests: check --from-s and --for-s");
+  }
+  return result;
+}
+
+// How many requests may miss before a rate is known to be too high: a share of all of them, which are counted once.
+Result<uint64_t> allowed_misses(const SimulateOptions& options, const Plan& plan) {
+  Result<std::unique_ptr<Workload>> workload = open_workload(options, plan, 1);
+  if (!workload.ok()) return workload.status();
+  Arrival arrival;
+  uint64_t count = 0;
+  while (true) {
+    const Result<bool> more = (*workload)->next(arrival);
+    if (!more.ok()) return more.status();
+    if (!*more) break;
+    ++count;
+  }
+  return static_cast<uint64_t>((1 - options.good_share) * static_cast<double>(count));
+}
+
+Result<FleetReport> simulate_fleet(const SimulateOptions& options, const Plan& plan, size_t fleet, ProgressBar& bar) {
+  FleetReport report;
+  report.fleet = plan.fleets[fleet];
+  SimulationOptions simulation = plan.simulation;
+  simulation.on_progress = [&bar](double progress) { bar.show(progress); };
+  if (options.find_max_rate) {
+    const Result<uint64_t> misses = allowed_misses(options, plan);
+    if (!misses.ok()) return misses.status();
+    // A window in seconds holds other requests at every rate of a synthetic workload.
+    const bool counted = !options.workload.empty() || options.for_seconds == 0;
+    if (counted) simulation.misses_max = *misses;
+    MaxRateOptions search;
+    search.start = options.workload.empty() ? options.rate : options.rate_scale;
+    search.good_share_min = options.good_share;
+    uint32_t tries = 0;
+    Result<MaxRate> found = find_max_rate(search, [&](double rate) {
+      bar.begin(plan.fleets[fleet].name + ", try " + std::to_string(++tries));
+      return run_once(options, plan, fleet, rate, simulation);
+    });
+    if (!found.ok()) return found.status();
+    report.result = std::move(found->result);
+    report.max_rate = MaxRate{.rate = found->rate, .tries = found->tries, .result = {}};
+    return report;
+  }
+  std::unique_ptr<ChromeTrace> trace;
+  if (!options.trace.empty()) {
+    Result<std::unique_ptr<ChromeTrace>> opened =
+        ChromeTrace::open(options.trace, plan.fleets[fleet], plan.machines[fleet]);
+    if (!opened.ok()) return opened.status();
+    trace = std::move(*opened);
+    simulation.observer = trace.get();
+  }
+  bar.begin(plan.fleets[fleet].name);
+  const double rate = options.workload.empty() ? options.rate : options.rate_scale;
+  Result<SimulationResult> result = run_once(options, plan, fleet, rate, simulation);
+  if (!result.ok()) return result.status();
+  if (trace != nullptr) {
+    if (Status status = trace->close(); !status.ok()) return status;
+    report.trace_full = trace->full();
+  }
+  report.result = std::move(*result);
+  return report;
+}
+
+Status write_results(const SimulateOptions& options, const Report& report, std::ostream& out) {
+  if (options.json == "-") {
+    write_json(report, out);
+    return {};
+  }
+  write_text(report, out);
+  if (options.json.empty()) return {};
+  std::ofstream file(options.json, std::ios::binary);
+  write_json(report, file);
+  file.close();
+  if (file) return {};
+  return invalid_argument("the results could not be written to '" + options.json + "'; does its folder exist?");
+}
+
+}  // namespace
+
+int simulate_command(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err,
+                     bool show_progress) {
+  const SimulateCommand command = parse_simulate_command(arguments, out, err);
+  if (!command.run) return command.exit_code;
+  const SimulateOptions& options = command.options;
+  const auto fail = [&err](const Status& status) {
+    err << "twostroke simulate: " << status.message() << "\n";
+    return 1;
+  };
+  Result<Plan> plan = make_plan(options);
+  if (!plan.ok()) return fail(plan.status());
+  Report report;
+  report.model = plan->model;
+  report.workload = plan->workload;
+  report.calibration = plan->calibration;
+  report.rate_unit = options.workload.empty() ? "requests/s" : "times the trace's rate";
+  report.router = plan->simulation.router;
+  report.targets = plan->simulation.targets;
+  report.good_share_min = options.good_share;
+  ProgressBar bar(err, show_progress);
+  for (size_t fleet = 0; fleet < plan->fleets.size(); ++fleet) {
+    Result<FleetReport> one = simulate_fleet(options, *plan, fleet, bar);
+    bar.clear();
+    if (!one.ok()) return fail(one.status());
+    report.fleets.push_back(std::move(*one));
+  }
+  if (Status status = write_results(options, report, out); !status.ok()) return fail(status);
+  if (report.fleets.front().trace_full) {
+    err << "twostroke simulate: the trace is full after " << kTraceEventsMax
+        << " events and shows the beginning; choose a part with --from-s and --for-s\n";
+  }
+  return 0;
+}
+
+}  // namespace twostroke::simulate

@@ -1,0 +1,223 @@
+#include <algorithm>
+#include <cstdarg>
+#include <cstdio>
+#include <ostream>
+
+#include "server/simulate/report.h"
+
+namespace twostroke::simulate {
+namespace {
+
+[[gnu::format(printf, 1, 2)]] std::string format(const char* pattern, ...) {
+  char text[512];
+  va_list arguments;
+  va_start(arguments, pattern);
+  std::vsnprintf(text, sizeof(text), pattern, arguments);
+  va_end(arguments);
+  return text;
+}
+
+// Three digits that matter, with thousands apart: 0.0123, 4.56, 78.9, 1,234.
+std::string number(double value) {
+  if (value == 0) return "0";
+  if (value < 0.1) return format("%.3g", value);
+  if (value < 10) return format("%.2f", value);
+  if (value < 100) return format("%.1f", value);
+  std::string digits = format("%.0f", value);
+  for (size_t i = digits.size(); i > 3; i -= 3) digits.insert(i - 3, ",");
+  return digits;
+}
+
+std::string percent(double part, double whole) {
+  const double share = whole > 0 ? 100 * part / whole : 0;
+  return format(share < 10 ? "%.1f%%" : "%.0f%%", share);
+}
+
+double ratio(double a, double b) { return b > 0 ? a / b : 0; }
+
+void line(std::ostream& out, const char* name, const std::string& text) {
+  out << format("%-12s", name) << text << "\n";
+}
+
+void row(std::ostream& out, const std::string& name, const std::vector<std::string>& cells) {
+  out << format("  %-24s", name.c_str());
+  for (const std::string& cell : cells) out << format(" %12s", cell.c_str());
+  out << "\n";
+}
+
+void durations(std::ostream& out, const char* name, const Histogram& h, double unit) {
+  if (h.count() == 0) return;
+  row(out, name,
+      {number(h.mean_seconds() * unit), number(h.quantile_seconds(0.5) * unit), number(h.quantile_seconds(0.9) * unit),
+       number(h.quantile_seconds(0.99) * unit), number(h.max_seconds() * unit)});
+}
+
+std::string targets(const Targets& targets) {
+  std::string text;
+  if (targets.ttft_ms) text += "TTFT " + number(*targets.ttft_ms) + " ms";
+  if (targets.tpot_ms) text += (text.empty() ? "" : ", ") + std::string("TPOT ") + number(*targets.tpot_ms) + " ms";
+  return text;
+}
+
+// A row of three: prefill, decode, and both.
+template <typename Cell>
+void phases(std::ostream& out, const char* name, const GroupResult& group, Cell cell) {
+  PhaseAccount both = group.accounts.prefill;
+  both += group.accounts.decode;
+  both.step_seconds = both.seconds;
+  row(out, name, {cell(group.accounts.prefill), cell(group.accounts.decode), cell(both)});
+}
+
+void write_group(const GroupResult& group, bool named, std::ostream& out) {
+  const StepAccounts& accounts = group.accounts;
+  const double busy = accounts.busy_seconds();
+  const SimMachine& machine = group.spec.machine;
+  out << "\n";
+  const char* role = group.spec.role == Role::kPrefill ? "prefill machines" : "decode machines";
+  row(out, named ? role : "steps", {"prefill", "decode", "both"});
+  phases(out, "share of busy time", group, [&](const PhaseAccount& p) { return percent(p.seconds, busy); });
+  phases(out, "tokens", group, [](const PhaseAccount& p) { return number(static_cast<double>(p.tokens)); });
+  phases(out, "tokens/s of its time", group,
+         [](const PhaseAccount& p) { return number(ratio(static_cast<double>(p.tokens), p.seconds)); });
+  phases(out, "arithmetic used of steps", group,
+         [&](const PhaseAccount& p) { return percent(p.flops, p.step_seconds * machine.peak_flops); });
+  phases(out, "bandwidth used of steps", group,
+         [&](const PhaseAccount& p) { return percent(p.bytes, p.step_seconds * machine.peak_bytes_per_second); });
+  phases(out, "bound by arithmetic", group,
+         [](const PhaseAccount& p) { return percent(p.bound.compute, p.bound.total()); });
+  phases(out, "bound by bandwidth", group,
+         [](const PhaseAccount& p) { return percent(p.bound.memory, p.bound.total()); });
+  if (group.spec.link_seconds_per_step > 0) {
+    phases(out, "bound by the link", group,
+           [](const PhaseAccount& p) { return percent(p.bound.link, p.bound.total()); });
+  }
+  phases(out, "bound by step overhead", group,
+         [](const PhaseAccount& p) { return percent(p.bound.overhead, p.bound.total()); });
+  out << "\n";
+  line(out, "steps",
+       number(static_cast<double>(accounts.steps)) + ", " +
+           percent(static_cast<double>(accounts.mixed_steps), static_cast<double>(accounts.steps)) +
+           " of them with both phases; busy " + percent(group.busy_share, 1) + " of the time");
+  line(out, "KV memory",
+       percent(group.kv_used_share, 1) + " used while busy; requests waited for it in " +
+           percent(group.kv_waiting_seconds, busy) + " of busy time; " +
+           number(static_cast<double>(group.counts.preemptions)) + " preemptions");
+  const Replica::Counts& counts = group.counts;
+  line(out, "prompts",
+       number(static_cast<double>(counts.computed_tokens)) + " tokens computed, " +
+           number(static_cast<double>(counts.cached_tokens)) + " cached, " +
+           (counts.remote_tokens > 0 ? number(static_cast<double>(counts.remote_tokens)) + " transferred, "
+                                     : std::string()) +
+           number(static_cast<double>(counts.recomputed_tokens)) + " computed again");
+  if (group.place_waiting_seconds > 0) {
+    line(out, "places",
+         "requests waited for one in " + percent(group.place_waiting_seconds, busy) + " of busy time: --max-running");
+  }
+  const Binding binding = binding_of(group);
+  line(out, "binds", std::string(binding.resource) + " (" + percent(binding.share, 1) + " of busy time)");
+  if (!group.spec.notice.empty()) line(out, "note", group.spec.notice);
+}
+
+void write_fleet(const Report& report, const FleetReport& fleet, std::ostream& out) {
+  const SimulationResult& result = fleet.result;
+  out << "\n";
+  line(out, "fleet", fleet.fleet.name);
+  for (const GroupResult& group : result.groups) {
+    const SimMachine& machine = group.spec.machine;
+    line(out, "",
+         std::to_string(group.replicas) + (group.replicas == 1 ? " replica of " : " replicas of ") +
+             group.spec.hardware + ": " + number(machine.peak_flops / 1e12) + " TFLOP/s, " +
+             number(machine.peak_bytes_per_second / 1e9) + " GB/s, KV for " +
+             number(static_cast<double>(group.spec.info.block_count) * group.spec.info.block_size) + " tokens each");
+  }
+  if (fleet.max_rate && fleet.max_rate->rate == 0) {
+    line(out, "max rate", "none: " + targets(report.targets) + " are missed however slowly requests arrive");
+    return;
+  }
+  if (fleet.max_rate) {
+    line(out, "max rate",
+         number(fleet.max_rate->rate) + " " + report.rate_unit + " within " + targets(report.targets) + " for " +
+             percent(report.good_share_min, 1) + " of requests (" + std::to_string(fleet.max_rate->tries) +
+             " tries); what follows is at that rate");
+  }
+  line(out, "requests",
+       number(static_cast<double>(result.offered)) + " offered (" +
+           number(ratio(static_cast<double>(result.offered), result.arrival_seconds)) + "/s), " +
+           number(static_cast<double>(result.finished)) + " finished, " + number(static_cast<double>(result.refused)) +
+           " refused, " + number(static_cast<double>(result.too_long)) + " too long, in " + number(result.seconds) +
+           " s");
+  if (report.targets.any()) {
+    line(out, "goodput",
+         percent(result.good_share(), 1) + " of requests within " + targets(report.targets) + ": " +
+             number(ratio(static_cast<double>(result.good), result.seconds)) + "/s");
+  }
+  line(out, "throughput",
+       number(ratio(static_cast<double>(result.prompt_tokens), result.seconds)) + " prompt tokens/s, " +
+           number(ratio(static_cast<double>(result.output_tokens), result.seconds)) + " output tokens/s");
+  if (const std::optional<TokenPrice> price = token_price(fleet)) {
+    line(out, "price",
+         number(price->output) + " per million output tokens, " + number(price->all) + " per million tokens, at " +
+             number(*fleet.fleet.price_per_hour()) + " per hour");
+  }
+  out << "\n";
+  row(out, "latency", {"mean", "p50", "p90", "p99", "max"});
+  durations(out, "TTFT, ms", result.ttft, 1e3);
+  durations(out, "TPOT, ms", result.tpot, 1e3);
+  durations(out, "ITL, ms", result.itl, 1e3);
+  durations(out, "end to end, s", result.end_to_end, 1);
+  for (const GroupResult& group : result.groups) write_group(group, fleet.fleet.disaggregated(), out);
+  if (fleet.fleet.disaggregated()) {
+    line(out, "transfers",
+         number(static_cast<double>(result.transfers)) + " of " +
+             number(ratio(result.transfer_bytes, static_cast<double>(result.transfers)) / 1e6) +
+             " MB on average; links busy " +
+             percent(result.link_seconds, result.seconds * fleet.fleet.groups[0].replicas) + " of the time");
+  }
+}
+
+// One line for each fleet, and which is ahead.
+void compare(const Report& report, std::ostream& out) {
+  const bool rates = report.fleets.front().max_rate.has_value();
+  const auto merit = [&](const FleetReport& fleet) {
+    if (rates) return fleet.max_rate ? fleet.max_rate->rate : 0;
+    return ratio(static_cast<double>(fleet.result.good), fleet.result.seconds);
+  };
+  out << "\ncomparison\n";
+  row(out, "fleet", {rates ? "max rate" : "goodput/s", "TTFT p99 ms", "TPOT p99 ms", "price/Mtok", "binds"});
+  for (const FleetReport& fleet : report.fleets) {
+    std::string binds;
+    for (const GroupResult& group : fleet.result.groups) {
+      binds += (binds.empty() ? "" : ", ") + std::string(binding_of(group).resource);
+    }
+    const std::optional<TokenPrice> price = token_price(fleet);
+    row(out, fleet.fleet.name,
+        {number(merit(fleet)), number(fleet.result.ttft.quantile_seconds(0.99) * 1e3),
+         number(fleet.result.tpot.quantile_seconds(0.99) * 1e3), price ? number(price->output) : "-", binds});
+  }
+  const auto best = std::ranges::max_element(report.fleets, {}, merit);
+  double second = 0;
+  for (const FleetReport& fleet : report.fleets) {
+    if (&fleet != &*best) second = std::max(second, merit(fleet));
+  }
+  if (merit(*best) == 0) return;
+  out << "best: " << best->fleet.name;
+  if (second > 0) out << ", " << number(merit(*best) / second) << " times the next";
+  out << "\n";
+}
+
+}  // namespace
+
+void write_text(const Report& report, std::ostream& out) {
+  const Model& model = report.model;
+  line(out, "model",
+       model.shape.name + ": " + number(model.shape.parameters() / 1e9) + " billion parameters, weights " +
+           model.weights + " (" + number(model.held_bytes / 1e9) + " GB), KV " +
+           number(model.kv_bytes_per_token / 1e3) + " kB a token");
+  line(out, "workload", report.workload);
+  line(out, "router", router_name(report.router));
+  if (!report.calibration.empty()) line(out, "step times", "as calibrated: " + report.calibration);
+  for (const FleetReport& fleet : report.fleets) write_fleet(report, fleet, out);
+  if (report.fleets.size() > 1) compare(report, out);
+}
+
+}  // namespace twostroke::simulate

@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""The simulator against reality: the same requests to a real server on this machine and to `twostroke simulate`.
+
+    tests/bench/simulate/compare.py               # about 5 minutes, on an idle machine
+    tests/bench/simulate/compare.py --requests 40
+
+Three workloads, each written as a trace that both read: short prompts with long answers, long prompts with short
+answers, and both mixed with Poisson arrivals at --load of what the server manages. The simulator takes its step times
+from the calibration that the server made at its start, and nothing else of what was measured. Printed are TTFT, TPOT
+and output tokens per second, measured and predicted, and the deviation.
+"""
+
+import argparse
+import json
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from programs import BUILD, MODEL, Server, table  # noqa: E402
+
+# Prompt and answer tokens, with their weights.
+WORKLOADS = {
+    "short/long": [(40, 120, 1.0)],
+    "long/short": [(800, 12, 1.0)],
+    "mixed": [(60, 80, 0.7), (600, 24, 0.3)],
+}
+STEP_TOKENS = 512
+RUNNING = 32
+
+
+def write_trace(path, kinds, rate, requests, seed):
+    """Azure's columns. Arrivals of a Poisson process."""
+    draw = random.Random(seed)
+    seconds = 0.0
+    lines = ["TIMESTAMP,ContextTokens,GeneratedTokens"]
+    for _ in range(requests):
+        prompt, output, _ = draw.choices(kinds, weights=[kind[2] for kind in kinds])[0]
+        minutes, rest = divmod(seconds, 60)
+        lines.append(f"2026-01-01 00:{int(minutes):02}:{rest:010.7f},{prompt},{output}")
+        seconds += draw.expovariate(rate)
+    path.write_text("\n".join(lines) + "\n")
+
+
+def simulate(model, trace, calibration, *flags):
+    command = [BUILD / "twostroke", "simulate", "--model", model, "--fleet", "CPU-2", "--workload", trace,
+               "--calibration", calibration, "--max-step-tokens", STEP_TOKENS, "--max-running", RUNNING,
+               "--kv-memory-mb", 1024, "--json", "-", *flags]
+    printed = subprocess.run(list(map(str, command)), check=True, stdout=subprocess.PIPE, text=True).stdout
+    return json.loads(printed)["fleets"][0]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", default=MODEL)
+    parser.add_argument("--requests", type=int, default=60, help="of each workload")
+    parser.add_argument("--load", type=float, default=0.7, help="arrivals, as a share of what comes out when all come at once")
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        cache = folder / "calibration"
+        flags = ["--max-step-tokens", STEP_TOKENS, "--max-running", RUNNING, "--kv-memory-mb", 1024,
+                 "--no-prefix-cache", "--calibration-cache", cache, "--calibration-ms", 6000]
+        with Server(arguments.model, *flags) as server:
+            calibrations = sorted(cache.glob("*"), key=lambda path: path.stat().st_mtime)
+            if not calibrations:
+                raise SystemExit("the server kept no calibration: is the machine busy?\n" + "".join(server.log))
+            for name, kinds in WORKLOADS.items():
+                trace = folder / (name.replace("/", "-") + ".csv")
+                write_trace(trace, kinds, 1000, 16, arguments.seed + 1)
+                saturated = server.load("--trace", trace, "--requests", 16)
+                rate = arguments.load * saturated["complete"] / saturated["seconds"]
+                write_trace(trace, kinds, rate, arguments.requests, arguments.seed)
+                real = server.load("--trace", trace, "--requests", arguments.requests)
+                predicted = simulate(arguments.model, trace, calibrations[-1], "--no-prefix-cache")
+                pairs = {
+                    "TTFT mean, ms": (real["ttft_seconds"]["mean"] * 1e3, predicted["ttft"]["mean_seconds"] * 1e3),
+                    "TPOT mean, ms": (real["tpot_seconds"]["mean"] * 1e3, predicted["tpot"]["mean_seconds"] * 1e3),
+                    "output tokens/s": (real["output_tokens"] / real["seconds"], predicted["output_tokens_per_second"]),
+                }
+                for what, (measured, expected) in pairs.items():
+                    rows.append([f"{name} at {rate:.2f}/s", what, measured, expected, f"{100 * (expected / measured - 1):+.0f}%"])
+    table(["workload", "", "measured", "simulated", "deviation"], rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+#include "server/simulate/command.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/server/simulate/named_file.h"
+
+namespace twostroke::simulate {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+struct Printed {
+  int code = 0;
+  std::string out;
+  std::string err;
+};
+
+Printed simulate(std::vector<std::string> arguments) {
+  std::ostringstream out;
+  std::ostringstream err;
+  Printed printed;
+  printed.code = simulate_command(arguments, out, err, /*show_progress=*/false);
+  printed.out = out.str();
+  printed.err = err.str();
+  return printed;
+}
+
+std::string read(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST(SimulateCommand, HelpExplainsAndEndsWell) {
+  const Printed help = simulate({"--help"});
+  EXPECT_EQ(help.code, 0);
+  for (const char* word : {"Examples", "--fleet", "MI300X", "--find-max-rate", "--workload", "--max-step-tokens"}) {
+    EXPECT_THAT(help.out, HasSubstr(word));
+  }
+}
+
+TEST(SimulateCommand, WrongFlagsSayWhatToDo) {
+  const auto message = [](std::vector<std::string> arguments, int code) {
+    const Printed outcome = simulate(std::move(arguments));
+    EXPECT_EQ(outcome.code, code) << outcome.err;
+    EXPECT_EQ(outcome.out, "");
+    return outcome.err;
+  };
+  EXPECT_THAT(message({"--unknown"}, 2), HasSubstr("--unknown"));
+  EXPECT_THAT(message({"--rate", "0"}, 2), HasSubstr("--rate"));
+  EXPECT_THAT(message({"--find-max-rate"}, 2), HasSubstr("give --ttft-ms, --tpot-ms or both"));
+  EXPECT_THAT(message({"--trace", "t.json", "--fleet", "H100", "--fleet", "L4"}, 2), HasSubstr("give one --fleet"));
+  EXPECT_THAT(message({"--workload", "t.csv", "--rate", "3"}, 2), HasSubstr("use --rate-scale"));
+  EXPECT_THAT(message({"--rate-scale", "3"}, 2), HasSubstr("use --rate"));
+  EXPECT_THAT(message({"--mix", "1/5/5", "--prompt-tokens", "9"}, 2), HasSubstr("one or the other"));
+  EXPECT_THAT(message({"--fleet", "4xB9000"}, 1), HasSubstr("there are H100"));
+  EXPECT_THAT(message({"--model", "GPT-9"}, 1), HasSubstr("there are Llama-3.1-8B"));
+  EXPECT_THAT(message({"--router", "magic"}, 1), HasSubstr("prefix_aware"));
+  EXPECT_THAT(message({"--prompt-tokens", "many"}, 1), HasSubstr("lognormal:MEDIAN"));
+  EXPECT_THAT(message({"--price", "H100"}, 1), HasSubstr("--price H100=2.5"));
+  EXPECT_THAT(message({"--workload", "none.csv"}, 1), HasSubstr("does it exist"));
+  EXPECT_THAT(message({"--model", "Llama-3.1-405B"}, 1), HasSubstr("16x"));
+  EXPECT_THAT(message({"--requests", "5", "--from-s", "1000000"}, 1), HasSubstr("no requests"));
+}
+
+TEST(SimulateCommand, TheSameSeedPrintsTheSame) {
+  const std::vector<std::string> arguments = {"--fleet", "2xL4", "--requests", "100", "--rate", "3", "--json", "-"};
+  const Printed first = simulate(arguments);
+  ASSERT_EQ(first.code, 0) << first.err;
+  EXPECT_EQ(first.out, simulate(arguments).out);
+  std::vector<std::string> other = arguments;
+  other.insert(other.end(), {"--seed", "2"});
+  EXPECT_NE(first.out, simulate(other).out);
+}
+
+TEST(SimulateCommand, JsonAddsUp) {
+  const Printed outcome = simulate({"--fleet", "prefill=2xL4,decode=H100", "--requests", "200", "--rate", "4",
+                                    "--ttft-ms", "800", "--price", "L4=0.5", "--price", "H100=3", "--json", "-"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const json report = json::parse(outcome.out);
+  const json& fleet = report["fleets"][0];
+  EXPECT_EQ(fleet["requests"]["offered"], 200);
+  EXPECT_EQ(fleet["requests"]["finished"], 200);
+  EXPECT_DOUBLE_EQ(fleet["price"]["per_hour"], 4);
+  const double hours = fleet["seconds"].get<double>() / 3600;
+  EXPECT_NEAR(fleet["price"]["per_million_output_tokens"], 4 * hours / fleet["output_tokens"].get<double>() * 1e6,
+              1e-9);
+  EXPECT_EQ(fleet["groups"].size(), 2u);
+  for (const json& group : fleet["groups"]) {
+    for (const char* phase : {"prefill", "decode", "all"}) {
+      double shares = 0;
+      for (const json& share : group[phase]["bound_by"]) shares += share.get<double>();
+      EXPECT_NEAR(shares, group[phase]["seconds"] > 0 ? 1 : 0, 1e-9) << phase;
+      EXPECT_LE(group[phase]["arithmetic_utilisation"], 0.65 + 1e-9);  // the profiles' efficiencies
+      EXPECT_LE(group[phase]["bandwidth_utilisation"], 0.85 + 1e-9);
+    }
+    EXPECT_NEAR(group["prefill"]["seconds"].get<double>() + group["decode"]["seconds"].get<double>(),
+                group["busy_seconds"], 1e-9);
+  }
+  EXPECT_NEAR(fleet["goodput"]["share"], fleet["requests"]["good"].get<double>() / 200, 1e-12);
+}
+
+TEST(SimulateCommand, TheTableNamesWhatBinds) {
+  const Printed outcome = simulate({"--fleet", "L4", "--requests", "50", "--rate", "0.5", "--prompt-tokens", "50"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("binds       memory bandwidth"));
+  EXPECT_THAT(outcome.out, HasSubstr("TTFT, ms"));
+}
+
+TEST(SimulateCommand, SeveralFleetsAreComparedAndTheBestIsNamed) {
+  const Printed outcome = simulate({"--fleet", "L4", "--fleet", "2xH100", "--requests", "60", "--ttft-ms", "300",
+                                    "--prompt-tokens", "500", "--output-tokens", "5", "--find-max-rate"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("best: 2xH100"));
+}
+
+TEST(SimulateCommand, ATraceHoldsEveryStep) {
+  const NamedFile file("", ".json");
+  const Printed outcome =
+      simulate({"--fleet", "2xL4", "--requests", "30", "--rate", "3", "--trace", file.path(), "--json", "-"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const json trace = json::parse(read(file.path()));
+  double step_us = 0;
+  uint64_t steps = 0;
+  uint64_t spans = 0;
+  for (const json& event : trace["traceEvents"]) {
+    if (event["ph"] == "X") step_us += event["dur"].get<double>(), ++steps;
+    if (event["ph"] == "b") ++spans;
+  }
+  const json group = json::parse(outcome.out)["fleets"][0]["groups"][0];
+  EXPECT_EQ(steps, group["steps"]);
+  EXPECT_NEAR(step_us * 1e-6, group["busy_seconds"], 1e-3);
+  EXPECT_EQ(spans, 60u);
+  EXPECT_THAT(simulate({"--requests", "5", "--trace", "/no/such/folder/t.json"}).err, HasSubstr("folder"));
+}
+
+TEST(SimulateCommand, ReadsTracesWithAWindow) {
+  const NamedFile file(
+      "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46,374,44\n2023-11-16 18:15:50,396,109\n"
+      "2023-11-16 18:16:50,100,10\n",
+      ".csv");
+  const Printed outcome = simulate({"--workload", file.path(), "--from-s", "2", "--for-s", "30", "--json", "-"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(json::parse(outcome.out)["fleets"][0]["prompt_tokens"], 396);
+}
+
+}  // namespace
+}  // namespace twostroke::simulate
