@@ -197,7 +197,7 @@ Status Replay::apply(RecordedCommit& record) {
   if (Status status = ready(/*in_flight=*/!plan_.empty()); !status.ok()) return status;
   take_time(record.now);
   fill_result(record);
-  scheduler_->fill_masks(plan_);
+  if (in_flight_) scheduler_->fill_masks(plan_);
   in_flight_ = false;
   scheduler_->commit(plan_, result_, record.now, events_);
   take_events(record.events_digest);

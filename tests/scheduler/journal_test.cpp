@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <limits>
 
 #include "tests/scheduler/even_constraint.h"
 #include "tests/scheduler/harness.h"
@@ -218,6 +219,13 @@ TEST(Journal, CallsThatNoSchedulerCanGetAreErrors) {
     writer.scheduler(limits, small_machine().info);
   };
   EXPECT_THAT(error_of(empty, /*header=*/false), HasSubstr("limits of 0"));
+  const auto costs = [](JournalWriter& writer) {
+    BackendInfo info = small_machine().info;
+    info.flops_per_token = std::numeric_limits<double>::quiet_NaN();
+    info.weight_bytes = std::numeric_limits<double>::infinity();
+    writer.scheduler(small_limits(), info);
+  };
+  EXPECT_THAT(error_of(costs, /*header=*/false), HasSubstr("no numbers"));
   const auto twice = [](JournalWriter& writer) {
     for (int i = 0; i < 2; ++i) write_submit(writer, make_request(1, {1}, 1));
   };
@@ -230,6 +238,21 @@ TEST(Journal, CallsThatNoSchedulerCanGetAreErrors) {
   EXPECT_THAT(error_of(unsorted), HasSubstr("out of order"));
   EXPECT_THAT(error_of([](JournalWriter& writer) { writer.fail_all(StatusCode::kOk, 0); }),
               HasSubstr("without an error"));
+}
+
+TEST(Journal, AnEmptyStepMayBeCommittedAndFailedToo) {
+  MemoryJournal journal;
+  Scheduler scheduler(small_limits(), small_machine().info);
+  scheduler.record_to(journal);
+  StepPlan plan;
+  StepCounts counts;
+  std::vector<Event> events;
+  scheduler.schedule(1, plan, counts);
+  ASSERT_TRUE(plan.empty());
+  scheduler.commit(plan, {}, 2, events);
+  scheduler.schedule(3, plan, counts);
+  scheduler.fail(plan, internal_error("lost"), 4, events);
+  EXPECT_EQ(replay_problem(journal.file()), "");
 }
 
 // What a backend may get wrong is decided alike, too.
