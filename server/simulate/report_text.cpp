@@ -28,6 +28,13 @@ std::string number(double value) {
   return digits;
 }
 
+// A whole number, with thousands apart.
+std::string count(uint64_t value) {
+  std::string digits = std::to_string(value);
+  for (size_t i = digits.size(); i > 3; i -= 3) digits.insert(i - 3, ",");
+  return digits;
+}
+
 std::string percent(double part, double whole) {
   const double share = whole > 0 ? 100 * part / whole : 0;
   return format(share < 10 ? "%.1f%%" : "%.0f%%", share);
@@ -76,7 +83,7 @@ void write_group(const GroupResult& group, bool named, std::ostream& out) {
   const char* role = group.spec.role == Role::kPrefill ? "prefill machines" : "decode machines";
   row(out, named ? role : "steps", {"prefill", "decode", "both"});
   phases(out, "share of busy time", group, [&](const PhaseAccount& p) { return percent(p.seconds, busy); });
-  phases(out, "tokens", group, [](const PhaseAccount& p) { return number(static_cast<double>(p.tokens)); });
+  phases(out, "tokens", group, [](const PhaseAccount& p) { return count(p.tokens); });
   phases(out, "tokens/s of its time", group,
          [](const PhaseAccount& p) { return number(ratio(static_cast<double>(p.tokens), p.seconds)); });
   phases(out, "arithmetic used of steps", group,
@@ -95,20 +102,18 @@ void write_group(const GroupResult& group, bool named, std::ostream& out) {
          [](const PhaseAccount& p) { return percent(p.bound.overhead, p.bound.total()); });
   out << "\n";
   line(out, "steps",
-       number(static_cast<double>(accounts.steps)) + ", " +
+       count(accounts.steps) + ", " +
            percent(static_cast<double>(accounts.mixed_steps), static_cast<double>(accounts.steps)) +
            " of them with both phases; busy " + percent(group.busy_share, 1) + " of the time");
   line(out, "KV memory",
        percent(group.kv_used_share, 1) + " used while busy; requests waited for it in " +
-           percent(group.kv_waiting_seconds, busy) + " of busy time; " +
-           number(static_cast<double>(group.counts.preemptions)) + " preemptions");
+           percent(group.kv_waiting_seconds, busy) + " of busy time; " + count(group.counts.preemptions) +
+           " preemptions");
   const Replica::Counts& counts = group.counts;
   line(out, "prompts",
-       number(static_cast<double>(counts.computed_tokens)) + " tokens computed, " +
-           number(static_cast<double>(counts.cached_tokens)) + " cached, " +
-           (counts.remote_tokens > 0 ? number(static_cast<double>(counts.remote_tokens)) + " transferred, "
-                                     : std::string()) +
-           number(static_cast<double>(counts.recomputed_tokens)) + " computed again");
+       count(counts.computed_tokens) + " tokens computed, " + count(counts.cached_tokens) + " cached, " +
+           (counts.remote_tokens > 0 ? count(counts.remote_tokens) + " transferred, " : std::string()) +
+           count(counts.recomputed_tokens) + " computed again");
   if (group.place_waiting_seconds > 0) {
     line(out, "places",
          "requests waited for one in " + percent(group.place_waiting_seconds, busy) + " of busy time: --max-running");
@@ -128,7 +133,9 @@ void write_fleet(const Report& report, const FleetReport& fleet, std::ostream& o
          std::to_string(group.replicas) + (group.replicas == 1 ? " replica of " : " replicas of ") +
              group.spec.hardware + ": " + number(machine.peak_flops / 1e12) + " TFLOP/s, " +
              number(machine.peak_bytes_per_second / 1e9) + " GB/s, KV for " +
-             number(static_cast<double>(group.spec.info.block_count) * group.spec.info.block_size) + " tokens each");
+             count(uint64_t{static_cast<uint32_t>(group.spec.info.block_count)} *
+                   static_cast<uint32_t>(group.spec.info.block_size)) +
+             " tokens each");
   }
   if (fleet.max_rate && fleet.max_rate->rate == 0) {
     line(out, "max rate", "none: " + targets(report.targets) + " are missed however slowly requests arrive");
@@ -141,11 +148,10 @@ void write_fleet(const Report& report, const FleetReport& fleet, std::ostream& o
              " tries); what follows is at that rate");
   }
   line(out, "requests",
-       number(static_cast<double>(result.offered)) + " offered (" +
+       count(result.offered) + " offered (" +
            number(ratio(static_cast<double>(result.offered), result.arrival_seconds)) + "/s), " +
-           number(static_cast<double>(result.finished)) + " finished, " + number(static_cast<double>(result.refused)) +
-           " refused, " + number(static_cast<double>(result.too_long)) + " too long, in " + number(result.seconds) +
-           " s");
+           count(result.finished) + " finished, " + count(result.refused) + " refused, " + count(result.too_long) +
+           " too long, in " + number(result.seconds) + " s");
   if (report.targets.any()) {
     line(out, "goodput",
          percent(result.good_share(), 1) + " of requests within " + targets(report.targets) + ": " +
@@ -168,7 +174,7 @@ void write_fleet(const Report& report, const FleetReport& fleet, std::ostream& o
   for (const GroupResult& group : result.groups) write_group(group, fleet.fleet.disaggregated(), out);
   if (fleet.fleet.disaggregated()) {
     line(out, "transfers",
-         number(static_cast<double>(result.transfers)) + " of " +
+         count(result.transfers) + " of " +
              number(ratio(result.transfer_bytes, static_cast<double>(result.transfers)) / 1e6) +
              " MB on average; links busy " +
              percent(result.link_seconds, result.seconds * fleet.fleet.groups[0].replicas) + " of the time");

@@ -110,6 +110,7 @@ TEST(SimulateCommand, TheTableNamesWhatBinds) {
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("binds       memory bandwidth"));
   EXPECT_THAT(outcome.out, HasSubstr("TTFT, ms"));
+  EXPECT_THAT(outcome.out, HasSubstr("50 finished, 0 refused"));
 }
 
 TEST(SimulateCommand, SeveralFleetsAreComparedAndTheBestIsNamed) {
