@@ -6,7 +6,8 @@
 
 Three workloads, each written as a trace that both read: short prompts with long answers, long prompts with short
 answers, and both mixed with Poisson arrivals at --load of what the server manages. The simulator takes its step times
-from the calibration that the server made at its start, and nothing else of what was measured. Printed are TTFT, TPOT
+from the calibration that the server made at its start, and nothing else of what was measured. Speculation and the prefix
+cache are off: what they gain depends on texts, which traces do not have. Printed are TTFT, TPOT
 and output tokens per second, measured and predicted, and the deviation.
 """
 
@@ -65,7 +66,7 @@ def main():
         folder = pathlib.Path(folder)
         cache = folder / "calibration"
         flags = ["--max-step-tokens", STEP_TOKENS, "--max-running", RUNNING, "--kv-memory-mb", 1024,
-                 "--no-prefix-cache", "--calibration-cache", cache, "--calibration-ms", 6000]
+                 "--no-prefix-cache", "--speculation", "off", "--calibration-cache", cache, "--calibration-ms", 6000]
         with Server(arguments.model, *flags) as server:
             calibrations = sorted(cache.glob("*"), key=lambda path: path.stat().st_mtime)
             if not calibrations:
