@@ -48,7 +48,8 @@ class DroppedJournal final : public JournalOutput {
 
 class Bench {
  public:
-  Bench(uint32_t running, uint32_t block_count, uint32_t max_running, JournalOutput* journal = nullptr) {
+  Bench(uint32_t running, uint32_t block_count, uint32_t max_running, JournalOutput* journal = nullptr,
+        uint32_t max_draft_tokens = 0) {
     BackendInfo info;
     info.vocab_size = 50'000;
     info.context_max = 8192;
@@ -56,7 +57,10 @@ class Bench {
     info.block_count = static_cast<int32_t>(block_count);
     info.step_tokens_max = 4096;
     info.step_rows_max = 1024;
+    info.step_drafts_max = 512;
     SchedulerLimits limits;
+    limits.max_draft_tokens = max_draft_tokens;
+    if (max_draft_tokens > 0) limits.costs.emplace().token_ns.fill(1e6);  // so that every draft pays
     limits.max_step_tokens = 4096;
     limits.max_chunk_tokens = 512;
     limits.max_running = max_running;
@@ -119,6 +123,20 @@ void decode(benchmark::State& state) {
   measure(state, bench, rows);
 }
 BENCHMARK(decode)->ArgName("rows")->Arg(1)->Arg(16)->Arg(256)->Iterations(kSteps)->Unit(benchmark::kMicrosecond);
+
+// Each row looks for drafts, and the first in line get as many as a step may have; none of them is accepted.
+void decode_with_drafts(benchmark::State& state) {
+  const auto rows = static_cast<uint32_t>(state.range(0));
+  Bench bench(rows, rows * (kPrompt + kSteps + 100) / 16, rows, nullptr, 8);
+  measure(state, bench, rows);
+}
+BENCHMARK(decode_with_drafts)
+    ->ArgName("rows")
+    ->Arg(1)
+    ->Arg(16)
+    ->Arg(256)
+    ->Iterations(kSteps)
+    ->Unit(benchmark::kMicrosecond);
 
 void decode_with_a_journal(benchmark::State& state) {
   const auto rows = static_cast<uint32_t>(state.range(0));
