@@ -212,7 +212,8 @@ void Scheduler::Impl::append_token(Sequence& sequence, const Drawn& drawn, bool 
 void Scheduler::Impl::end_if_done(Sequence& sequence, TimeNs now) {
   const LiveRequest& live = *sequence.request;
   if (std::ranges::binary_search(live.request.stop_tokens, sequence.tokens.back())) {
-    finish(sequence, FinishReason::kStop, now);
+    const bool is_whole = live.request.constraints.empty() || live.request.constraints[sequence.index]->ended_whole();
+    finish(sequence, is_whole ? FinishReason::kStop : FinishReason::kLength, now);
   } else if (sequence.output_count() >= live.output_max) {
     finish(sequence, FinishReason::kLength, now);
   }

@@ -21,6 +21,10 @@ class TokenConstraint {
 
   // The sequence has grown by `token`, which fill_mask() allowed.
   virtual void accept(TokenId token) = 0;
+
+  // Whether what stood before the stop token that was accepted last is a whole text. False only where a limit of the
+  // constraint left nothing but to stop: such a sequence ends as one that has reached its length.
+  virtual bool ended_whole() const { return true; }
 };
 
 }  // namespace twostroke

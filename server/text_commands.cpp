@@ -1,10 +1,13 @@
 #include "server/text_commands.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdlib>
 #include <iostream>
 #include <iterator>
 #include <optional>
+#include <string_view>
+#include <utility>
 
 #include "server/model_files.h"
 #include "server/openai/answer.h"
@@ -64,12 +67,29 @@ Result<jinja::CivilTime> render_time() {
 
 using GrammarResult = Result<std::shared_ptr<const grammar::Grammar>>;
 
-GrammarResult compile_schema(const std::string& text) {
+Result<openai::Json> parse_json(const std::string& text, const std::string& what) {
   JsonGuard guard(openai::kJsonDepthMax);
-  if (const Status cost = guard.check(text); !cost.ok()) return invalid_argument("the schema " + cost.message());
-  const auto schema = openai::Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (schema.is_discarded()) return invalid_argument("the schema is not valid JSON");
-  return grammar::compile_json_schema(schema);
+  if (const Status cost = guard.check(text); !cost.ok()) return invalid_argument(what + " " + cost.message());
+  openai::Json value = openai::Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (value.is_discarded()) return invalid_argument(what + " is not valid JSON");
+  return value;
+}
+
+// Where the text can be one of a schema's, without the white space that JSON allows around it: [begin, end).
+std::pair<size_t, size_t> json_text(const std::string& text) {
+  constexpr const char* kSpace = " \t\r\n";
+  const size_t begin = std::min(text.find_first_not_of(kSpace), text.size());
+  return {begin, std::max(begin, text.find_last_not_of(kSpace) + 1)};
+}
+
+// No grammar sees that two items are equal. Exit code of a text that the schema's grammar has accepted.
+int check_unique_items(const openai::Json& schema, const std::string& text, std::ostream& err) {
+  if (schema.dump().find("\"uniqueItems\"") == std::string::npos) return 0;
+  const Result<openai::Json> value = parse_json(text, "the text");
+  if (!value.ok()) return fail(err, value.status().message(), 2);
+  const Result<bool> satisfied = grammar::satisfies_json_schema(schema, *value);
+  if (!satisfied.ok()) return fail(err, satisfied.status().message(), 2);
+  return *satisfied ? 0 : fail(err, "rejected: items that 'uniqueItems' wants different are equal");
 }
 
 // The bytes of `text` that can be read, up to the first that cannot follow.
@@ -151,7 +171,7 @@ int render_command(const std::vector<std::string>& arguments, std::ostream& out,
 int grammar_command(const std::vector<std::string>& arguments, std::istream& in, std::ostream& out, std::ostream& err) {
   CLI::App app(
       "Says whether the text on standard input, exactly as it is, is one of a grammar's: exit code 0 when it is,\n"
-      "1 when it is not, 2 when the grammar cannot be used.",
+      "1 when it is not, 2 when the grammar cannot be used. White space around a JSON text counts for nothing.",
       "twostroke grammar");
   std::string schema_path, gbnf_path, regex;
   CLI::Option_group* grammars = app.add_option_group("grammar");
@@ -162,22 +182,37 @@ int grammar_command(const std::vector<std::string>& arguments, std::istream& in,
   if (const auto code = parse(app, arguments, out, err)) return *code;
 
   GrammarResult compiled = invalid_argument("");
+  openai::Json schema;
   if (regex_option->count() > 0) {
     compiled = grammar::compile_regex_grammar(regex);
   } else {
     const Result<std::string> file = read_file(schema_path.empty() ? gbnf_path : schema_path, kGrammarBytesMax);
     if (!file.ok()) return fail(err, file.status().message(), 2);
-    compiled = schema_path.empty() ? grammar::compile_gbnf(*file) : compile_schema(*file);
+    if (schema_path.empty()) {
+      compiled = grammar::compile_gbnf(*file);
+    } else {
+      Result<openai::Json> parsed = parse_json(*file, "the schema");
+      if (!parsed.ok()) return fail(err, parsed.status().message(), 2);
+      schema = *std::move(parsed);
+      compiled = grammar::compile_json_schema(schema);
+    }
   }
   if (!compiled.ok()) return fail(err, compiled.status().message(), 2);
   const std::optional<std::string> text = read_text(in, err);
   if (!text) return 2;
+  const auto [begin, end] = schema_path.empty() ? std::pair<size_t, size_t>(0, text->size()) : json_text(*text);
   grammar::Matcher matcher(*compiled);
-  const size_t read = read_as_far_as_possible(matcher, *text);
-  if (read < text->size()) return fail(err, "rejected: the byte at offset " + std::to_string(read) + " cannot follow");
+  const size_t read = begin + read_as_far_as_possible(matcher, std::string_view(*text).substr(begin, end - begin));
+  if (read < end && matcher.at_limit()) {
+    return fail(err,
+                "this grammar can be read in too many ways, or too deep, to tell whether the byte at offset " +
+                    std::to_string(read) + " can follow",
+                2);
+  }
+  if (read < end) return fail(err, "rejected: the byte at offset " + std::to_string(read) + " cannot follow");
   if (!matcher.may_end())
     return fail(err, "rejected: the text ends at byte " + std::to_string(read) + ", where it must go on");
-  return 0;
+  return schema_path.empty() ? 0 : check_unique_items(schema, *text, err);
 }
 
 }  // namespace twostroke

@@ -156,9 +156,15 @@ std::optional<ApiError> prepare_reply(const Service& service, const ChatRequest&
   }
   const bool own_text = !spans.empty() && (spans.back().from_template || request.continue_final_message);
   if (own_text) options.prompt_end = spans.back().text;
-  if (tools.choice == ToolOptions::Choice::kRequired) {
+  const OutputConstraint* const constraint = request.options.constraint.get();
+  if (constraint != nullptr && tools.choice != ToolOptions::Choice::kRequired) {
+    const auto compiled = compile_constraint(*constraint, service.grammars);
+    if (!compiled.ok()) return not_enforceable(constraint->param, compiled.status());
+  }
+  if (tools.choice == ToolOptions::Choice::kRequired || constrains_calls(tools, constraint)) {
     CHECK(service.reply_syntax != nullptr, "a service with chats has a reply syntax");
-    const auto compiled = compile_tool_demand(tools, options.prompt_end, *service.reply_syntax, service.grammars);
+    const auto compiled =
+        compile_tool_demand(tools, constraint, options.prompt_end, *service.reply_syntax, service.grammars);
     if (!compiled.ok()) return not_enforceable("tools", compiled.status());
     prepared.grammar = *compiled;
   } else if (request.options.constraint != nullptr) {

@@ -135,6 +135,11 @@ GrammarCache::Compiled compile_choices(const std::vector<std::string>& choices) 
   return builder.build(builder.choice(alternatives));
 }
 
+bool is_json(const OutputConstraint& constraint) {
+  return constraint.kind == OutputConstraint::Kind::kJsonObject ||
+         constraint.kind == OutputConstraint::Kind::kJsonSchema;
+}
+
 // Names what the constraint is made of: kind, then source.
 std::string cache_key(const OutputConstraint& constraint) {
   switch (constraint.kind) {
@@ -184,14 +189,30 @@ GrammarCache::Compiled compile_constraint(const OutputConstraint& constraint, Gr
   });
 }
 
-GrammarCache::Compiled compile_tool_demand(const ToolOptions& tools, const std::string& prompt_end,
-                                           const reply::ReplySyntax& syntax, GrammarCache& cache) {
+bool constrains_calls(const ToolOptions& tools, const OutputConstraint* constraint) {
+  if (tools.choice != ToolOptions::Choice::kAuto || tools.callable.empty()) return false;
+  if (constraint != nullptr) return is_json(*constraint);
+  return std::any_of(tools.callable.begin(), tools.callable.end(),
+                     [](const ToolOptions::Function& function) { return function.strict; });
+}
+
+GrammarCache::Compiled compile_tool_demand(const ToolOptions& tools, const OutputConstraint* constraint,
+                                           const std::string& prompt_end, const reply::ReplySyntax& syntax,
+                                           GrammarCache& cache) {
+  static const Json kAnyObject = {{"type", "object"}};
   reply::ToolDemand demand{.parallel = tools.parallel, .prompt_end = prompt_end};
-  Json key = {std::string(syntax.name()), tools.parallel, prompt_end};
+  demand.optional = tools.choice == ToolOptions::Choice::kAuto;
+  if (demand.optional && constraint != nullptr) {
+    demand.content = constraint->kind == OutputConstraint::Kind::kJsonSchema ? &constraint->schema : &kAnyObject;
+  }
+  Json key = {std::string(syntax.name()), tools.parallel, prompt_end, demand.optional,
+              demand.content == nullptr ? Json() : *demand.content};
   for (const ToolOptions::Function& function : tools.callable) {
-    demand.tools.push_back({function.name, function.parameters.is_null() ? nullptr : &function.parameters});
+    // Calls that are demanded are valid, strict or not.
+    const bool strict = function.strict || !demand.optional;
+    demand.tools.push_back({function.name, function.parameters.is_null() ? nullptr : &function.parameters, strict});
     key.push_back(function.name);
-    key.push_back(function.parameters);
+    key.push_back(strict ? function.parameters : Json(false));
   }
   return cache.get("t" + to_text(key), [&] { return syntax.demand_grammar(demand); });
 }

@@ -32,8 +32,15 @@ std::shared_ptr<const OutputConstraint> read_output_constraint(FieldReader& fiel
 // Errors: kUnsupported or kInvalidArgument, as the compilers say it; both are the client's fault.
 GrammarCache::Compiled compile_constraint(const OutputConstraint& constraint, GrammarCache& cache);
 
-// The same for the calls that `tools` demands, in the model's own form. `prompt_end` as in reply::ParseOptions.
-GrammarCache::Compiled compile_tool_demand(const ToolOptions& tools, const std::string& prompt_end,
-                                           const reply::ReplySyntax& syntax, GrammarCache& cache);
+// Whether calls that the model may make, and need not, are held to a form: one of a strict function, or any where the
+// answer itself has a JSON format.
+bool constrains_calls(const ToolOptions& tools, const OutputConstraint* constraint);
+
+// The same for calls, in the model's own form: those that `tools` demands, or with auto those that the model makes;
+// `constraint`, or null, is then what the answer must be like where it does not call. `prompt_end` as in
+// reply::ParseOptions.
+GrammarCache::Compiled compile_tool_demand(const ToolOptions& tools, const OutputConstraint* constraint,
+                                           const std::string& prompt_end, const reply::ReplySyntax& syntax,
+                                           GrammarCache& cache);
 
 }  // namespace twostroke::openai

@@ -59,7 +59,8 @@ void read_tools(FieldReader& fields, const Json& tools, ToolOptions& options) {
       fields.fail(where + ".function.description", "'" + where + ".function.description' must be a string.");
       return;
     }
-    if (const Json* strict = member(*function, "strict"); strict != nullptr && !strict->is_boolean()) {
+    const Json* strict = member(*function, "strict");
+    if (strict != nullptr && !strict->is_boolean()) {
       fields.fail(where + ".function.strict", "'" + where + ".function.strict' must be true or false.");
       return;
     }
@@ -69,7 +70,8 @@ void read_tools(FieldReader& fields, const Json& tools, ToolOptions& options) {
       fields.fail("tools", "'tools' has two functions of the name '" + name + "'.");
       return;
     }
-    options.callable.push_back({name, parameters == nullptr ? Json() : *parameters});
+    options.callable.push_back(
+        {name, parameters == nullptr ? Json() : *parameters, strict != nullptr && strict->get<bool>()});
   }
   options.tools = tools;
 }

@@ -14,12 +14,13 @@ constexpr size_t kToolNameBytesMax = 128;
 struct ToolOptions {
   enum class Choice : uint8_t {
     kNone,      // the model is not told of tools, and nothing is taken for a call
-    kAuto,      // it may call; `strict` functions too are called as the model likes, their arguments unchecked
+    kAuto,      // it may call; where it calls a `strict` function, with arguments valid against its parameters
     kRequired,  // it must call one of `callable` at least, with arguments valid against its parameters
   };
   struct Function {
     std::string name;
-    Json parameters;  // a schema; null: any object
+    Json parameters;      // a schema; null: it takes none
+    bool strict = false;  // with kAuto too, its arguments are held to the schema
   };
 
   Choice choice = Choice::kNone;

@@ -167,3 +167,30 @@ def test_grammar_says_why_it_cannot_use_a_grammar(tmp_path):
         assert result.returncode == 2 and word in result.stderr, (content[:50], result)
     result = run("grammar", "--regex", "(", text="")
     assert result.returncode == 2 and result.stderr
+
+
+def checked(tmp_path, kind, grammar, text):
+    path = tmp_path / "grammar"
+    path.write_text(grammar if isinstance(grammar, str) else json.dumps(grammar))
+    return run("grammar", f"--{kind}", path, text=text)
+
+
+def test_a_json_text_may_have_white_space_around_it_and_within(tmp_path):
+    schema = {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "integer"}}}}
+    for text in ['{"a":[1]}\n', ' {  "a" : [ 1 ,\n\n 2 ] } \r\n', json.dumps({"a": [1, 2]}, indent=8)]:
+        assert checked(tmp_path, "schema", schema, text).returncode == 0, text
+    for text in ["", " \n", '{"a":[1]} x', '{"a":[1]}{}']:
+        assert checked(tmp_path, "schema", schema, text).returncode == 1, text
+    assert checked(tmp_path, "gbnf", 'root ::= "a"', "a\n").returncode == 1
+
+
+def test_items_that_must_differ_are_compared(tmp_path):
+    schema = {"type": "array", "uniqueItems": True}
+    assert checked(tmp_path, "schema", schema, "[1, 2, {}]").returncode == 0
+    result = checked(tmp_path, "schema", schema, "[1, 2, 1.0]")
+    assert result.returncode == 1 and "uniqueItems" in result.stderr
+
+
+def test_a_limit_of_the_parser_is_no_rejection(tmp_path):
+    result = checked(tmp_path, "gbnf", 'root ::= root root | "a" |', "a" * 3000)
+    assert result.returncode == 2 and "too many ways" in result.stderr

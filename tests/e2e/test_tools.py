@@ -60,6 +60,89 @@ def test_a_hundred_of_a_hundred_required_calls_are_valid(server):
         jsonschema.validate(json.loads(call.function.arguments), schemas[call.function.name])
 
 
+def strict(tool):
+    return {"type": "function", "function": {**tool["function"], "strict": True}}
+
+
+# The model has called before, so that it likes to again.
+def history(prompt):
+    call = {"name": "get_weather", "arguments": json.dumps({"city": "Paris", "unit": "celsius"})}
+    return [
+        {"role": "user", "content": "What is the weather in Paris?"},
+        {"role": "assistant", "tool_calls": [{"id": "call_1", "type": "function", "function": call}]},
+        {"role": "tool", "tool_call_id": "call_1", "content": "21 degrees"},
+        {"role": "assistant", "content": "It has 21 degrees."},
+        {"role": "user", "content": prompt},
+    ]
+
+
+def test_calls_of_strict_functions_are_valid_where_the_model_makes_them(server):
+    client = server.client()
+    schemas = {tool["function"]["name"]: tool["function"]["parameters"] for tool in (WEATHER, TIME)}
+    cities = ["Rome", "Oslo", "Lima", "Kyoto", "Cairo", "Quito", "Perth", "Sofia"]
+
+    def answer(item):
+        seed, city = item
+        return client.chat.completions.create(
+            model="smollm2",
+            messages=history(f"What is the weather in {city}? Call the function."),
+            seed=seed,
+            temperature=1,
+            max_tokens=200,
+            tools=[strict(WEATHER), strict(TIME)],
+            stream=seed % 2 == 0 or None,
+        )
+
+    calls = 0
+    for result in at_once(answer, enumerate(cities * 3)):
+        arguments, names, finish = {}, {}, None
+        choices = [result.choices[0]] if hasattr(result, "choices") else [c for chunk in result for c in chunk.choices]
+        for choice in choices:
+            finish = choice.finish_reason or finish
+            for i, call in enumerate((getattr(choice, "delta", None) or choice.message).tool_calls or []):
+                index = getattr(call, "index", i)
+                names[index] = names.get(index) or call.function.name
+                arguments[index] = arguments.get(index, "") + (call.function.arguments or "")
+        calls += len(names)
+        for index, name in names.items():
+            if finish == "length" and index == max(names):
+                continue  # not whole
+            jsonschema.validate(json.loads(arguments[index]), schemas[name])
+    assert calls > 0, "the model made no call: other prompts are needed"
+
+
+def test_an_answer_of_a_format_leaves_room_for_calls(server):
+    client = server.client()
+    schema = {"type": "object", "properties": {"city": {"type": "string", "maxLength": 20}}, "required": ["city"]}
+    for seed in range(8):
+        choice = client.chat.completions.create(
+            model="smollm2",
+            messages=history("Which city has the best weather?"),
+            seed=seed,
+            temperature=1,
+            max_tokens=200,
+            tools=[WEATHER],
+            response_format={"type": "json_schema", "json_schema": {"name": "city", "schema": schema}},
+        ).choices[0]
+        if choice.finish_reason == "tool_calls":
+            for call in choice.message.tool_calls:
+                json.loads(call.function.arguments)
+        elif choice.finish_reason == "stop":
+            jsonschema.validate(json.loads(choice.message.content), schema)
+        else:
+            assert choice.finish_reason == "length", choice
+
+
+def test_what_a_strict_function_cannot_be_held_to_is_refused(server):
+    tool = {"type": "function", "function": {"name": "f", "strict": True, "parameters": {
+        "type": "object", "properties": {"a": {"type": "array", "contains": {"type": "null"}}}}}}  # fmt: skip
+    options = {"model": "smollm2", "messages": [{"role": "user", "content": "x"}], "max_tokens": 1}
+    with pytest.raises(openai.BadRequestError, match="contains"):
+        server.client().chat.completions.create(**options, tools=[tool])
+    tool["function"]["strict"] = False
+    server.client().chat.completions.create(**options, tools=[tool])
+
+
 def test_the_streaming_helper_gathers_the_calls(server):
     with server.client().chat.completions.stream(
         model="smollm2",

@@ -10,7 +10,8 @@ namespace twostroke::test {
 
 class EvenConstraint final : public TokenConstraint {
  public:
-  explicit EvenConstraint(std::vector<TokenId>* accepted = nullptr) : accepted_(accepted) {}
+  explicit EvenConstraint(std::vector<TokenId>* accepted = nullptr, bool ends_whole = true)
+      : accepted_(accepted), ends_whole_(ends_whole) {}
 
   void fill_mask(std::span<uint32_t> mask) override {
     CHECK(!asked_, "asked twice without an answer");
@@ -26,9 +27,12 @@ class EvenConstraint final : public TokenConstraint {
     if (accepted_ != nullptr) accepted_->push_back(token);
   }
 
+  bool ended_whole() const override { return ends_whole_; }
+
  private:
   bool asked_ = false;
   std::vector<TokenId>* accepted_;
+  bool ends_whole_;
 };
 
 }  // namespace twostroke::test

@@ -172,6 +172,7 @@ Status Harness::submit(Request request) {
   track.request.pooling = request.pooling;
   track.request.remote_tokens = request.remote_tokens;
   track.constrained = !request.constraints.empty();
+  track.ends_whole = !track.constrained || request.constraints.front()->ended_whole();
   track.outputs.resize(request.n);
   track.finished.resize(request.n);
   track.told_to_finish.resize(request.n);
@@ -374,7 +375,8 @@ void Harness::check_end(RequestId id, const Track& track) {
     if (track.outcome != Outcome::kFinished || track.request.pooling != Pooling::kNone) continue;
     if (!track.finished[i]) return fail(name + " finished, but not all of its sequences");
     const bool stopped = !output.empty() && std::ranges::binary_search(track.request.stop_tokens, output.back());
-    const FinishReason reason = stopped || track.told_to_finish[i] ? FinishReason::kStop : FinishReason::kLength;
+    const bool stops = (stopped && track.ends_whole) || track.told_to_finish[i];
+    const FinishReason reason = stops ? FinishReason::kStop : FinishReason::kLength;
     if (*track.finished[i] != reason) return fail(name + " gives the wrong reason for its end");
   }
   if (track.error.code() == StatusCode::kInvalidArgument && !any_stuck) {

@@ -41,6 +41,7 @@ class Harness {
   struct Track {
     Request request;           // without constraints
     bool constrained = false;  // by EvenConstraints
+    bool ends_whole = true;    // as these say
     std::optional<std::vector<TokenScore>> prompt;
     std::vector<std::vector<TokenId>> outputs;
     std::vector<std::optional<FinishReason>> finished;

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/scheduler/even_constraint.h"
 #include "tests/scheduler/harness.h"
 #include "tests/scheduler/scheduler_test_peer.h"
 
@@ -202,6 +203,20 @@ TEST(Finish, AStopTokenEndsASequenceAndIsItsLastToken) {
   }
   EXPECT_THAT(harness.track(1).outputs[0], ::testing::ElementsAre(10, 11, 12));
   EXPECT_EQ(harness.track(1).finished[0], FinishReason::kStop);
+}
+
+TEST(Finish, AStopTokenBehindATextThatIsNotWholeCountsAsTheLength) {
+  SimOptions machine = small_machine();
+  machine.script = [](const SimRowView& view) { return static_cast<TokenId>(10 + 2 * view.output_index); };
+  Harness harness(small_limits(), std::move(machine));
+  Request request = make_request(1, make_prompt(10), 8);
+  request.stop_tokens = {12};
+  request.constraints.push_back(std::make_unique<EvenConstraint>(nullptr, /*ends_whole=*/false));
+  ASSERT_TRUE(harness.submit(std::move(request)).ok());
+  while (harness.step()) {
+  }
+  EXPECT_THAT(harness.track(1).outputs[0], ::testing::ElementsAre(10, 12));
+  EXPECT_EQ(harness.track(1).finished[0], FinishReason::kLength);
 }
 
 TEST(Finish, AStopTokenInTheLastPlaceIsAStopAllTheSame) {

@@ -120,7 +120,7 @@ const char* openapi_completions_part() {
       "name": {"type": "string", "pattern": "^[a-zA-Z0-9_.-]+$", "minLength": 1, "maxLength": "$tool_name_bytes_max"},
       "description": {"type": ["string", "null"]},
       "parameters": {"type": ["object", "null"], "description": "JSON Schema"},
-      "strict": {"type": ["boolean", "null"]}}},
+      "strict": {"type": ["boolean", "null"], "description": "Arguments are held to `parameters` with `tool_choice` auto, too"}}},
   "ToolChoice": {
     "description": "With `tools` only", "anyOf": [
       {"enum": ["none", "auto", "required"]},

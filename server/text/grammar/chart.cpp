@@ -209,6 +209,7 @@ uint32_t Chart::make_set(uint64_t hash) {
   made.kernel_count = static_cast<uint32_t>(kernel_.size());
   for (const Item& item : kernel_) made.depth = std::max(made.depth, frame_depth(item.set));
   if (!close(set)) {
+    at_limit_ = true;
     items_.resize(made.items);
     waiting_.resize(waiting_before);
     sets_.pop_back();
@@ -259,7 +260,10 @@ bool Chart::close(uint32_t set) {
 
 void Chart::add(const Item& item) {
   ++set_work_;
-  if (!within_depth(item)) return;
+  if (!within_depth(item)) {
+    at_limit_ = true;
+    return;
+  }
   const Bounds limits = bounds(item);
   if (seen_.insert(item, limits.counted && item.count >= limits.min)) items_.push_back(item);
 }
@@ -334,6 +338,7 @@ uint32_t Chart::collect(uint32_t set) {
   }
   rest.collect_above_ = std::max<size_t>(16'384, 2 * (rest.sets_.size() + rest.items_.size()));
   rest.work_left_ = work_left_;
+  rest.at_limit_ = at_limit_;
   const uint32_t result = number[set];
   *this = std::move(rest);
   return result;

@@ -94,6 +94,8 @@ class Chart {
   // From now on, at most so many more times an item is made or found again; steps that need more give kDead.
   void allow_work(uint64_t work) { work_left_ = work; }
   bool out_of_work() const { return work_left_ == 0; }
+  // A byte was refused because of a limit, since the chart began.
+  bool at_limit() const { return at_limit_; }
 
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
@@ -164,6 +166,7 @@ class Chart {
   std::vector<Item> kernel_;
   Seen seen_;
   uint64_t work_left_ = UINT64_MAX;
+  bool at_limit_ = false;
   uint32_t set_work_ = 0;          // of the set at hand
   size_t collect_above_ = 16'384;  // items and sets
   HoleBounds hole_bounds_ = HoleBounds::kReal;

@@ -34,7 +34,11 @@ class GrammarConstraint final : public TokenConstraint {
   }
 
   void accept(TokenId token) override {
-    if (stuck_ || std::binary_search(stop_tokens_.begin(), stop_tokens_.end(), token)) return;
+    if (std::binary_search(stop_tokens_.begin(), stop_tokens_.end(), token)) {
+      ended_whole_ = !stuck_ && matcher_.may_end();
+      return;
+    }
+    if (stuck_) return;
     if (tokenizer_.is_control(token)) {
       stuck_ = !matcher_.accept_control(token);
       return;
@@ -47,6 +51,8 @@ class GrammarConstraint final : public TokenConstraint {
     stuck_ = !matcher_.accept_token(token, bytes);
   }
 
+  bool ended_whole() const override { return ended_whole_; }
+
  private:
   static size_t word(TokenId token) { return static_cast<size_t>(token) / 32; }
   static uint32_t bit(TokenId token) { return uint32_t{1} << (static_cast<uint32_t>(token) % 32); }
@@ -55,7 +61,8 @@ class GrammarConstraint final : public TokenConstraint {
   const Tokenizer& tokenizer_;
   const TokenTrie& tokens_;
   const std::vector<TokenId> stop_tokens_;
-  bool at_start_;       // no byte of the text is there, and the first token's leading space will be dropped
+  bool at_start_;  // no byte of the text is there, and the first token's leading space will be dropped
+  bool ended_whole_ = true;
   bool stuck_ = false;  // a token was refused, which only a limit of the parser can do: nothing can follow
 };
 

@@ -6,7 +6,7 @@
 //
 // Where nothing of the vocabulary can follow although the text is no whole one (a byte that the grammar wants is in no
 // token; a limit of the parser), the stop tokens are allowed, since a sequence must be able to end. This is the only
-// case in which a text that ended with a stop token is not one of the grammar's.
+// case in which a text that ended with a stop token is not one of the grammar's; ended_whole() is false then.
 //
 // Thread-safety: that of TokenConstraint. Constraints of one grammar are independent of each other.
 #pragma once

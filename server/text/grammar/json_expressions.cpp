@@ -22,7 +22,7 @@ JsonExpressions::JsonExpressions(GrammarBuilder& builder, const JsonSchemaOption
     return builder_.sequence(parts);
   };
   if (options.any_whitespace) {
-    space_ = builder_.automaton(compile_regex(" ?|\\r?\\n[ \\t]{0,32}", true).value());
+    space_ = builder_.automaton(compile_regex("[ \\t\\r\\n]*", true).value());
     comma_ = spaced(",");
     colon_ = spaced(":");
   } else {

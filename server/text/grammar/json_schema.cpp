@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "server/text/grammar/json_expressions.h"
+#include "server/text/grammar/schema_reader.h"
 #include "server/text/grammar/schema_writer.h"
 
 namespace twostroke::grammar {
@@ -41,6 +42,13 @@ Result<std::shared_ptr<const Grammar>> compile_json_schema(const nlohmann::order
   const Result<ExprId> root = json_schema_expression(builder, schema, options);
   if (!root.ok()) return root.status();
   return builder.build(*root);
+}
+
+Result<bool> satisfies_json_schema(const nlohmann::ordered_json& schema, const nlohmann::ordered_json& value) {
+  SchemaReader reader(schema);
+  const bool satisfied = reader.accepts({Atom{&schema}}, value);
+  if (reader.failed()) return reader.status();
+  return satisfied;
 }
 
 Result<std::shared_ptr<const Grammar>> compile_json_object(const JsonSchemaOptions& options) {

@@ -17,7 +17,8 @@ namespace twostroke::grammar {
 
 // Numbers are written with at most this many digits before the point and behind it, so that they keep their value in
 // a double and end some time; with more only where a bound or `multipleOf` has more. Under a condition, a number with a
-// fraction has at most 15 digits in all: conditions are about decimals, and hold for the doubles that readers make of them.
+// fraction has at most 15 digits in all: conditions are about decimals, and hold for the doubles that readers make of
+// them.
 constexpr uint32_t kNumberDigits = 16;
 // An exponent is at most 199, so that every number is within the range of a double.
 

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "server/text/grammar/json_text.h"
 #include "server/text/grammar/regex.h"
@@ -101,6 +103,28 @@ class BoundMachine {
 
   const NumberBound& bound_;
 };
+
+// Numbers that keep to one of the bounds, at least one. Halves are united, so that no large automaton meets each small
+// one.
+Result<Dfa> union_of(std::span<const NumberBound> bounds) {
+  std::vector<Dfa> parts;
+  for (const NumberBound& bound : bounds) {
+    Result<Dfa> part = BoundMachine(bound).dfa();
+    if (!part.ok()) return part;
+    parts.push_back(*std::move(part));
+  }
+  while (parts.size() > 1) {
+    std::vector<Dfa> pairs;
+    for (size_t i = 0; i + 1 < parts.size(); i += 2) {
+      Result<Dfa> both = combine(parts[i], parts[i + 1], DfaOperation::kUnion, kNumberLimits);
+      if (!both.ok()) return both;
+      pairs.push_back(*std::move(both));
+    }
+    if (parts.size() % 2 == 1) pairs.push_back(std::move(parts.back()));
+    parts = std::move(pairs);
+  }
+  return std::move(parts.front());
+}
 
 // Texts whose value is a multiple of `divisor`: with k digits behind its point it is p / 10^k, and a text is a multiple
 // when its digits, with k of them behind the point, are a multiple of p. State: the remainder, and digits behind the
@@ -254,7 +278,7 @@ Result<Dfa> number_texts(const NumberSet& set) {
     texts = by.ok() ? combine(*texts, *by, operation, kNumberLimits) : by;
   };
   for (const auto& bound : set.bounds) narrow(BoundMachine(bound).dfa(), DfaOperation::kIntersection);
-  for (const auto& bound : set.excluded) narrow(BoundMachine(bound).dfa(), DfaOperation::kDifference);
+  if (!set.excluded.empty()) narrow(union_of(set.excluded), DfaOperation::kDifference);
   for (const auto& divisor : set.multiples_of) narrow(multiples(divisor), DfaOperation::kIntersection);
   for (const auto& divisor : set.not_multiples_of) narrow(multiples(divisor), DfaOperation::kDifference);
   return texts;

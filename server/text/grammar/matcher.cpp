@@ -173,6 +173,8 @@ bool Matcher::accept_control(TokenId token) { return accept_token(token, {}); }
 
 bool Matcher::may_end() const { return impl_->chart.may_end(impl_->set); }
 
+bool Matcher::at_limit() const { return impl_->chart.at_limit(); }
+
 bool Matcher::must_end() const {
   Impl& impl = *impl_;
   if (!may_end()) return false;

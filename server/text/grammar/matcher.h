@@ -39,6 +39,8 @@ class Matcher {
   bool accept_control(TokenId token);
   // The text so far is a whole one of the grammar.
   bool may_end() const;
+  // A limit was met, so that what could not follow may be part of a text of the grammar all the same.
+  bool at_limit() const;
   // Nothing can follow: may_end(), and no byte or token is allowed.
   bool must_end() const;
 

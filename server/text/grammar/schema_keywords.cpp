@@ -26,15 +26,23 @@ constexpr TypeName kTypeNames[] = {
     {"object", kObjectType},
 };
 
-// OpenAPI's formats of numbers.
+// Formats of numbers: OpenAPI's, and those that schemars writes.
 struct NumberFormat {
   std::string_view name;
   std::optional<int64_t> min;
-  std::optional<int64_t> max;
+  std::optional<uint64_t> max;
 };
 constexpr NumberFormat kNumberFormats[] = {
+    {"int8", INT8_MIN, INT8_MAX},
+    {"int16", INT16_MIN, INT16_MAX},
     {"int32", INT32_MIN, INT32_MAX},
     {"int64", INT64_MIN, INT64_MAX},
+    {"uint8", 0, UINT8_MAX},
+    {"uint16", 0, UINT16_MAX},
+    {"uint32", 0, UINT32_MAX},
+    {"uint64", 0, UINT64_MAX},
+    {"int", std::nullopt, std::nullopt},
+    {"uint", 0, std::nullopt},
     {"float", std::nullopt, std::nullopt},
     {"double", std::nullopt, std::nullopt},
 };
@@ -398,7 +406,9 @@ void SchemaReader::apply_format(const SchemaJson& schema, const SchemaJson& valu
   const std::string& name = value.get_ref<const std::string&>();
   if (const Dfa* texts = string_format(name)) {
     shape->mentioned |= kStringType;
-    shape->strings.push_back({std::shared_ptr<const Dfa>(std::shared_ptr<const Dfa>(), texts)});  // lives for ever
+    const auto for_ever = [](const Dfa* dfa) { return std::shared_ptr<const Dfa>(std::shared_ptr<const Dfa>(), dfa); };
+    const CountableFormat countable = countable_string_format(name);
+    shape->strings.push_back({for_ever(texts), false, for_ever(countable.texts), countable.length_max});
     return;
   }
   const auto* const known = std::find_if(std::begin(kNumberFormats), std::end(kNumberFormats),

@@ -29,6 +29,30 @@ std::string place_of(const SchemaJson& root, const SchemaJson* wanted) {
   return "";
 }
 
+// Texts within the bounds on their length. Where an automaton that counts up to the greatest length would be large, it
+// counts less far: the texts are fewer then, and none is wrong.
+Result<Dfa> of_length(const Dfa& texts, const CountBounds& length) {
+  constexpr uint64_t kCountedStatesMax = 6'000;
+  const TextLengths lengths = text_lengths(texts);
+  const bool has_longer = length.max != kNoBound && lengths.longest > length.max;
+  if (lengths.shortest >= length.min && !has_longer) return texts;
+  const auto up_to = [&](uint64_t max) -> Result<Dfa> {
+    std::string bounds = "{" + std::to_string(length.min) + ",";
+    if (max != kNoBound) bounds += std::to_string(max);
+    const Result<Dfa> counted = compile_regex("[^]" + bounds + "}", true);
+    return counted.ok() ? combine(texts, *counted, DfaOperation::kIntersection) : counted;
+  };
+  if (has_longer) {
+    const uint64_t countable =
+        std::max<uint64_t>({kCountedStatesMax / texts.state_count(), length.min, lengths.shortest});
+    if (countable < length.max) {
+      Result<Dfa> fewer = up_to(countable);
+      if (!fewer.ok() || !fewer->empty()) return fewer;
+    }
+  }
+  return up_to(length.max);
+}
+
 bool covers(const ArrayPart& part, size_t index) { return index < part.prefix.size() || part.rest; }
 
 void add_atom(Goal* goal, const Atom& atom) {
@@ -71,7 +95,10 @@ bool SchemaReader::in_chain(const SchemaJson* schema, uint32_t chain) const {
 // What a schema leaves unevaluated is known when all that is said about the value is said within that schema.
 void SchemaReader::check_unevaluated(const Shape& shape) {
   const auto is_within = [this](uint32_t chain, uint32_t outer) {
-    while (chain > outer) chain = chains_[chain].parent;
+    while (chain > outer) {
+      if (chains_[chain].negated) return false;  // what is within a `not` evaluates nothing
+      chain = chains_[chain].parent;
+    }
     return chain == outer;
   };
   if (const auto& items = shape.unevaluated_items) {
@@ -136,12 +163,15 @@ void SchemaReader::expand(Draft draft, std::vector<Shape>* result) {
 
 void SchemaReader::expand_group(const Draft& draft, const Group& group, std::vector<Shape>* result) {
   std::vector<Alternative> made;
+  uint32_t chain = group.chain;
   if (group.negated) {
     if (!can_hold(draft, {group.negated->schema, Demand::kHolds})) {  // it fails as it is
       expand(draft, result);
       return;
     }
     made = negation(*group.negated);
+    chain = static_cast<uint32_t>(chains_.size());
+    chains_.push_back({nullptr, group.chain, chains_[group.chain].depth, true});
   }
   const auto& alternatives = group.negated ? made : group.alternatives;
   for (const auto& alternative : alternatives) {
@@ -150,7 +180,7 @@ void SchemaReader::expand_group(const Draft& draft, const Group& group, std::vec
     Draft next = draft;
     if (alternative.narrow) alternative.narrow(next.shape);
     if (next.shape.types == 0) continue;
-    push(&next, alternative.atoms, group.chain);
+    push(&next, alternative.atoms, chain);
     expand(std::move(next), result);
     if (failed()) return;
   }
@@ -273,12 +303,38 @@ std::vector<KeyClass> SchemaReader::key_classes(const Shape& shape, const std::v
 }
 
 Dfa SchemaReader::strings(const Shape& shape) {
+  Result<Dfa> texts = strings_of_any_length(shape, /*countable=*/false);
+  if (texts.ok() && !texts->empty()) {
+    const bool is_cut = shape.length.max != kNoBound && text_lengths(*texts).longest > shape.length.max;
+    CountBounds length = shape.length;
+    bool has_countable = false;
+    for (const auto& rule : shape.strings) {
+      if (!rule.countable) continue;
+      has_countable = true;
+      length.max = std::min(length.max, rule.countable_length_max);
+    }
+    if (is_cut && has_countable && length.min <= length.max) {
+      Result<Dfa> fewer = strings_of_any_length(shape, /*countable=*/true);
+      if (fewer.ok() && !fewer->empty()) fewer = of_length(*fewer, length);
+      if (fewer.ok() && !fewer->empty()) return *std::move(fewer);
+    }
+    texts = of_length(*texts, shape.length);
+  }
+  if (texts.ok()) return *std::move(texts);
+  fail(&root_, "a string with 'pattern' or 'format', and what else is said about it: " + texts.status().message());
+  return {};
+}
+
+Result<Dfa> SchemaReader::strings_of_any_length(const Shape& shape, bool countable) {
   Result<Dfa> texts = utf8_text();
   const auto narrow = [&](const Result<Dfa>& by, DfaOperation operation) {
     if (texts.ok()) texts = by.ok() ? combine(*texts, *by, operation) : by;
   };
-  for (const auto& rule : shape.strings)
-    narrow(*rule.texts, rule.negated ? DfaOperation::kDifference : DfaOperation::kIntersection);
+  for (const auto& rule : shape.strings) {
+    const bool is_used = countable && rule.countable && !rule.negated;
+    narrow(is_used ? *rule.countable : *rule.texts,
+           rule.negated ? DfaOperation::kDifference : DfaOperation::kIntersection);
+  }
   if (!shape.excluded_strings.empty()) narrow(text_set(shape.excluded_strings), DfaOperation::kDifference);
   if (shape.values) {
     std::vector<std::string> listed;
@@ -286,18 +342,7 @@ Dfa SchemaReader::strings(const Shape& shape) {
       if (value->is_string()) listed.push_back(value->get<std::string>());
     narrow(text_set(listed), DfaOperation::kIntersection);
   }
-  if (texts.ok() && !texts->empty()) {
-    const TextLengths lengths = text_lengths(*texts);
-    const bool has_longer = shape.length.max != kNoBound && lengths.longest > shape.length.max;
-    if (lengths.shortest < shape.length.min || has_longer) {
-      std::string bounds = "{" + std::to_string(shape.length.min) + ",";
-      if (shape.length.max != kNoBound) bounds += std::to_string(shape.length.max);
-      narrow(compile_regex("[^]" + bounds + "}", true), DfaOperation::kIntersection);
-    }
-  }
-  if (texts.ok()) return *std::move(texts);
-  fail(&root_, "a string with 'pattern' or 'format', and what else is said about it: " + texts.status().message());
-  return {};
+  return texts;
 }
 
 NumberSet SchemaReader::numbers(const Shape& shape) {

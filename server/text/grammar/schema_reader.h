@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -85,6 +86,7 @@ class SchemaReader {
     const SchemaJson* schema;
     uint32_t parent;
     uint32_t depth;
+    bool negated = false;  // not a schema, but what the failing of one demands
   };
 
   bool spend(uint64_t work);
@@ -125,9 +127,11 @@ class SchemaReader {
   void negate_keyword(const SchemaJson& schema, const std::string& keyword, const SchemaJson& value, Demand demand,
                       std::vector<Alternative>* alternatives);
 
+  static Result<Dfa> strings_of_any_length(const Shape& shape, bool countable);
+
   // schema_values.cpp
   bool clearly_disjoint(const SchemaJson& a, const SchemaJson& b);
-  const std::vector<Discriminator>& discriminators(const SchemaJson& schema);
+  const std::optional<std::vector<Discriminator>>& discriminators(const SchemaJson& schema);
   std::optional<std::set<std::string>> few_values(const Shape& shape);
   bool is_impossible(const Shape& shape, int depth);
   bool is_never(const Goal& goal, int depth);
@@ -146,7 +150,8 @@ class SchemaReader {
   int negation_depth_ = 0;
   bool has_left_out_ = false;
   std::unordered_map<std::string, std::shared_ptr<const Dfa>> patterns_;
-  std::map<const SchemaJson*, std::vector<Discriminator>> discriminators_;  // one for each of its shapes
+  // One for each of a schema's shapes; none for what is not supported.
+  std::map<const SchemaJson*, std::optional<std::vector<Discriminator>>> discriminators_;
 };
 
 }  // namespace twostroke::grammar

@@ -64,6 +64,9 @@ struct CountBounds {
 struct StringRule {
   std::shared_ptr<const Dfa> texts;  // decoded
   bool negated = false;
+  // In few states, for where lengths are bounded: texts of which those up to a length are most of `texts`; or null.
+  std::shared_ptr<const Dfa> countable;
+  uint64_t countable_length_max = kNoBound;
 };
 
 // Of one schema: `items` and `prefixItems`.

@@ -201,7 +201,7 @@ std::optional<std::set<std::string>> SchemaReader::few_values(const Shape& shape
   return texts;
 }
 
-const std::vector<SchemaReader::Discriminator>& SchemaReader::discriminators(const SchemaJson& schema) {
+const std::optional<std::vector<SchemaReader::Discriminator>>& SchemaReader::discriminators(const SchemaJson& schema) {
   if (const auto known = discriminators_.find(&schema); known != discriminators_.end()) return known->second;
   std::vector<Discriminator> result;
   const Shapes alternatives = shapes({{&schema}});  // named: nobody else may hold it
@@ -220,7 +220,13 @@ const std::vector<SchemaReader::Discriminator>& SchemaReader::discriminators(con
     }
     result.push_back(std::move(discriminator));
   }
-  return discriminators_.emplace(&schema, std::move(result)).first->second;
+  auto& known = discriminators_[&schema];
+  if (status_.code() == StatusCode::kUnsupported) {
+    status_ = Status();  // told where the alternative itself is read
+  } else {
+    known = std::move(result);
+  }
+  return known;
 }
 
 bool SchemaReader::clearly_disjoint(const SchemaJson& a, const SchemaJson& b) {
@@ -235,12 +241,9 @@ bool SchemaReader::clearly_disjoint(const SchemaJson& a, const SchemaJson& b) {
   };
   const auto& left = discriminators(a);
   const auto& right = discriminators(b);
-  if (status_.code() == StatusCode::kUnsupported) {  // told where the alternative itself is read
-    status_ = Status();
-    return false;
-  }
-  return std::all_of(left.begin(), left.end(), [&](const auto& l) {
-    return std::all_of(right.begin(), right.end(), [&](const auto& r) { return is_disjoint(l, r); });
+  if (!left || !right) return false;
+  return std::all_of(left->begin(), left->end(), [&](const auto& l) {
+    return std::all_of(right->begin(), right->end(), [&](const auto& r) { return is_disjoint(l, r); });
   });
 }
 

@@ -249,6 +249,7 @@ class PercentFormatter {
       case 'a':
         return format_text(runtime_, to_ascii(runtime_, value), spec);
       case 'c':
+        spec.precision.reset();  // it has none
         if (value.is_string() && utf8::length(value.view()) == 1) return format_text(runtime_, value.text(), spec);
         if (!value.is_integer()) fail("%c requires int or char");
         return format_character(runtime_, value.integer(), spec);

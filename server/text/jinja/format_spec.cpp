@@ -83,6 +83,9 @@ std::string grouped(const std::string& digits, char separator, std::size_t size)
   return out;
 }
 
+// The padding is part of the digits, and grouped with them.
+bool pads_with_zeros(const Spec& spec) { return spec.zeros || (spec.align == '=' && spec.fill.view() == "0"); }
+
 // As `grouped`, with zeros in front that bring it to `width`; one more where a separator would come first.
 std::string zero_grouped(std::string digits, char separator, std::size_t size, std::int64_t width) {
   const auto needed = static_cast<std::size_t>(std::clamp<std::int64_t>(width, 0, kPrecisionMax));
@@ -140,8 +143,8 @@ Text format_integer(Runtime& runtime, std::int64_t number, const Spec& spec) {
   if (spec.grouping != 0) {
     const std::size_t size = base == 10 ? 3 : 4;
     const auto head = static_cast<std::int64_t>(prefix.size()) + (negative || spec.sign != '-' ? 1 : 0);
-    digits = spec.zeros ? zero_grouped(digits, spec.grouping, size, spec.width - head)
-                        : grouped(digits, spec.grouping, size);
+    digits = pads_with_zeros(spec) ? zero_grouped(digits, spec.grouping, size, spec.width - head)
+                                   : grouped(digits, spec.grouping, size);
   }
   return laid_out_number(runtime, negative, prefix, digits, spec);
 }
@@ -197,8 +200,8 @@ Text format_float(Runtime& runtime, double number, const Spec& spec) {
     digits.resize(whole);
     const auto rest = static_cast<std::int64_t>(tail.size()) + (negative || spec.sign != '-' ? 1 : 0);
     if (whole > 0) {
-      digits =
-          spec.zeros ? zero_grouped(digits, spec.grouping, 3, spec.width - rest) : grouped(digits, spec.grouping, 3);
+      digits = pads_with_zeros(spec) ? zero_grouped(digits, spec.grouping, 3, spec.width - rest)
+                                     : grouped(digits, spec.grouping, 3);
     }
     digits += tail;
   }

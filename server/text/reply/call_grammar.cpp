@@ -20,6 +20,8 @@ using grammar::ExprId;
 using grammar::GrammarBuilder;
 using Demanded = ToolDemand::Tool;
 
+constexpr uint32_t kMessagesBeforeMax = 16;  // of reasoning and content, before the one that ends a turn
+
 // One argument of a tool whose form is not JSON.
 struct Argument {
   std::string key;
@@ -103,11 +105,18 @@ class CallGrammar {
   ExprId reasoning(const PromptEnd& prompt);
   ExprId turn();
   ExprId header_turn(const PromptEnd& prompt);
+  ExprId header_call();
+  std::vector<std::string> content_ends() const;
+  ExprId content();
+  ExprId content_in_place_of_calls();
+  ExprId optional_turn();
+  ExprId optional_header_turn(const PromptEnd& prompt);
   ExprId calls(const CallShape& shape, const std::vector<ExprId>& bodies_first,
                const std::vector<ExprId>& bodies_later);
   ExprId body(const CallShape& shape, const Demanded& tool, bool first);
   ExprId arguments(const CallShape& shape, const Demanded& tool);
   ExprId json_arguments(const Demanded& tool);
+  ExprId any_tagged_arguments(const CallShape& shape);
   ExprId listed_arguments(const CallShape& shape, const Demanded& tool);
   ExprId tagged_argument(const Tags& tags, const Argument& argument, const std::string& place);
   ExprId tagged_value(const Tags& tags, const std::string& close, const Argument& argument, const std::string& place);
@@ -145,8 +154,7 @@ ExprId CallGrammar::reasoning_text() {
   if (format_.calls_end_reasoning) {
     for (const CallShape& shape : format_.shapes) ends.push_back(shape.opening().front());
   }
-  // A control token is no text, and need not be kept out of it.
-  std::erase_if(ends, [&](const std::string& end) { return split_control_tokens(end, tokenizer_).front().token >= 0; });
+  // Those that are control tokens, too: the parser sees no difference where they are spelled out.
   return take(text_without(builder_, ends, Json::object()), "");
 }
 
@@ -166,8 +174,21 @@ ExprId CallGrammar::json_value(const Json& schema, const std::string& place) {
 }
 
 ExprId CallGrammar::json_arguments(const Demanded& tool) {
-  const Json any = {{"type", "object"}};
-  return json_value(tool.parameters == nullptr ? any : *tool.parameters, "tool \"" + tool.name + "\": ");
+  static const Json kAny = {{"type", "object"}};
+  static const Json kNone = {{"type", "object"}, {"properties", Json::object()}, {"additionalProperties", false}};
+  const std::string place = "tool \"" + tool.name + "\": ";
+  if (!tool.strict) return take(grammar::json_schema_expression(builder_, kAny), place);
+  if (tool.parameters == nullptr) return json_value(kNone, place);
+  Json schema = *tool.parameters;
+  if (schema.is_object()) {
+    // Arguments are an object, whatever else the schema would allow.
+    const auto type = schema.find("type");
+    const bool is_object = type == schema.end() || *type == "object" ||
+                           (type->is_array() && std::find(type->begin(), type->end(), "object") != type->end());
+    if (!is_object) return fail(invalid_argument(place + "its parameters must be of the type \"object\""));
+    schema["type"] = "object";
+  }
+  return json_value(schema, place);
 }
 
 ExprId CallGrammar::tagged_value(const Tags& tags, const std::string& close, const Argument& argument,
@@ -225,12 +246,19 @@ ExprId CallGrammar::listed_arguments(const CallShape& shape, const Demanded& too
   return first;
 }
 
+// Whatever stands before the call's end.
+ExprId CallGrammar::any_tagged_arguments(const CallShape& shape) {
+  std::vector<std::string> ends = pattern_pieces(shape.call_close);
+  if (!ends.empty()) ends.resize(1);
+  return take(text_without(builder_, ends, Json::object()), "");
+}
+
 ExprId CallGrammar::arguments(const CallShape& shape, const Demanded& tool) {
   switch (shape.arguments) {
     case ArgumentsStyle::kJson:
       return json_arguments(tool);
     case ArgumentsStyle::kTagged:
-      return listed_arguments(shape, tool);
+      return tool.strict ? listed_arguments(shape, tool) : any_tagged_arguments(shape);
     case ArgumentsStyle::kPython:
       return sequence({builder_.literal("("), listed_arguments(shape, tool), builder_.literal(")")});
     case ArgumentsStyle::kBare:
@@ -293,16 +321,14 @@ ExprId CallGrammar::turn() {
   return calls(shape, first, later);
 }
 
-// A message for each call, its header first; reasoning is a message before them.
-ExprId CallGrammar::header_turn(const PromptEnd& prompt) {
-  const bool harmony = format_.headers.style == HeaderStyle::kHarmony;
-  const std::string next = harmony ? "<|start|>assistant" : "<|eom|><|start|>assistant";
+// A message that calls, its header first.
+ExprId CallGrammar::header_call() {
   std::vector<ExprId> messages;
   for (const Demanded& tool : demand_.tools) {
     if (!is_plain_name(tool.name)) {
       return fail(unsupported("tool \"" + tool.name + "\": this name cannot be written in this model's calls"));
     }
-    if (harmony) {
+    if (format_.headers.style == HeaderStyle::kHarmony) {
       messages.push_back(
           sequence({text("<|channel|>commentary to=functions." + tool.name + " <|constrain|>json<|message|>"),
                     json_arguments(tool)}));
@@ -312,7 +338,14 @@ ExprId CallGrammar::header_turn(const PromptEnd& prompt) {
                                    body(shape, tool, true), text(shape.call_close + shape.section_close)}));
     }
   }
-  const ExprId call = choice(messages);
+  return choice(messages);
+}
+
+// A message for each call; reasoning is a message before them.
+ExprId CallGrammar::header_turn(const PromptEnd& prompt) {
+  const bool harmony = format_.headers.style == HeaderStyle::kHarmony;
+  const std::string next = harmony ? "<|start|>assistant" : "<|eom|><|start|>assistant";
+  const ExprId call = header_call();
   ExprId turn = call;
   // Harmony's turns end with their call.
   if (demand_.parallel && !harmony) {
@@ -325,11 +358,69 @@ ExprId CallGrammar::header_turn(const PromptEnd& prompt) {
   return sequence({optional(sequence({text(format_.reasoning.open), thought})), turn});
 }
 
+// What begins a call or a message.
+std::vector<std::string> CallGrammar::content_ends() const {
+  std::vector<std::string> markers = format_.headers.open;
+  markers.insert(markers.end(), format_.headers.end.begin(), format_.headers.end.end());
+  for (const CallShape& shape : format_.shapes) {
+    const std::vector<std::string> opening = shape.opening();
+    if (!opening.empty()) markers.push_back(opening.front());
+  }
+  return markers;
+}
+
+// Text in which no call begins, and the control tokens that stand around content.
+ExprId CallGrammar::content() {
+  const ExprId plain = take(text_without(builder_, content_ends(), Json::object()), "");
+  std::vector<ExprId> dropped;
+  for (const std::string& marker : format_.dropped) {
+    if (split_control_tokens(marker, tokenizer_).front().token >= 0) dropped.push_back(text(marker));
+  }
+  if (dropped.empty()) return plain;
+  return sequence({plain, builder_.repeat(sequence({choice(dropped), plain}), 0, grammar::kUnbounded)});
+}
+
+// Where an object at the start of the turn may be a call: one with a strict function's name must be.
+ExprId CallGrammar::content_in_place_of_calls() {
+  std::vector<std::string> names;
+  for (const Demanded& tool : demand_.tools) {
+    if (tool.strict) names.push_back(tool.name);
+  }
+  return take(text_that_is_no_object_with(builder_, content_ends(), names), "");
+}
+
+ExprId CallGrammar::optional_turn() {
+  const ExprId calls = turn();
+  if (demand_.content != nullptr) return choice({json_value(*demand_.content, "the content: "), calls});
+  if (format_.shapes.front().at_start) return choice({content_in_place_of_calls(), calls});
+  return sequence({content(), optional(sequence({calls, content()}))});
+}
+
+// Messages of reasoning and of content, and then one more of content, or one that calls.
+ExprId CallGrammar::optional_header_turn(const PromptEnd& prompt) {
+  const bool harmony = format_.headers.style == HeaderStyle::kHarmony;
+  const std::string next = harmony ? "<|end|><|start|>assistant" : "<|eom|><|start|>assistant";
+  const std::string& close = format_.reasoning.close;
+  const ExprId said = content();
+  const ExprId thought = sequence({reasoning_text(), text(close), text("<|start|>assistant")});
+  const ExprId before[] = {
+      sequence({text(format_.reasoning.open), thought}),
+      sequence({text(harmony ? "<|channel|>commentary<|message|>" : " to=user<|message|>"), said, text(next)})};
+  const ExprId last = demand_.content != nullptr ? json_value(*demand_.content, "the content: ") : said;
+  ExprId turn =
+      choice({header_call(), sequence({text(harmony ? "<|channel|>final<|message|>" : " to=user<|message|>"), last})});
+  turn = sequence({builder_.repeat(builder_.choice(before), 0, kMessagesBeforeMax), turn});
+  if (prompt.start == TurnStart::kReasoning) return sequence({thought, turn});
+  if (prompt.start == TurnStart::kContent) return sequence({last, optional(sequence({text(next), turn}))});
+  return turn;
+}
+
 Result<std::shared_ptr<const grammar::Grammar>> CallGrammar::build() {
   if (demand_.tools.empty()) return invalid_argument("a call is demanded, but there is no tool that may be called");
   const PromptEnd prompt = read_prompt_end(format_, demand_.prompt_end);
-  const ExprId root =
-      format_.headers.style == HeaderStyle::kNone ? sequence({reasoning(prompt), turn()}) : header_turn(prompt);
+  const bool has_headers = format_.headers.style != HeaderStyle::kNone;
+  const ExprId root = has_headers ? demand_.optional ? optional_header_turn(prompt) : header_turn(prompt)
+                                  : sequence({reasoning(prompt), demand_.optional ? optional_turn() : turn()});
   if (!status_.ok()) return status_;
   return builder_.build(root);
 }

@@ -35,16 +35,21 @@ struct ParseOptions {
   std::vector<const nlohmann::ordered_json*> tool_parameters;
 };
 
-// Which calls a request demands.
+// Which calls a request demands, or holds to their form.
 struct ToolDemand {
-  // The request's `tools` that may be called: [{"name", "parameters" (a schema, or null: any object)}].
+  // The request's `tools` that may be called: [{"name", "parameters" (a schema of objects, or null: none)}].
   struct Tool {
     std::string name;
     const nlohmann::ordered_json* parameters = nullptr;
+    bool strict = true;  // its arguments are held to `parameters`; false: they are any
   };
   std::vector<Tool> tools;
   bool parallel = true;    // more than one call is allowed
   std::string prompt_end;  // as in ParseOptions
+  // The turn need not call: there may be content, before calls, behind them or alone. What would begin a call is one.
+  bool optional = false;
+  // With `optional`: content satisfies this schema, and stands in the place of calls. Null: any text.
+  const nlohmann::ordered_json* content = nullptr;
 };
 
 class ReplySyntax {
@@ -69,8 +74,8 @@ class ReplySyntax {
   // any.
   virtual size_t call_id_bytes() const = 0;
 
-  // A grammar of turns that hold at least one call, arguments valid against their schema, in this model's own form; the
-  // parser reads them back. Errors as grammar::compile_json_schema.
+  // A grammar of turns that hold at least one call (or, with `optional`, any number), arguments valid against their
+  // schema, in this model's own form; the parser reads them back. Errors as grammar::compile_json_schema.
   virtual Result<std::shared_ptr<const grammar::Grammar>> demand_grammar(const ToolDemand& demand) const = 0;
 };
 

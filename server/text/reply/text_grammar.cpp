@@ -1,12 +1,14 @@
 #include "server/text/reply/text_grammar.h"
 
 #include <algorithm>
+#include <cctype>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
 #include <utility>
 
 #include "server/text/grammar/dfa_operations.h"
+#include "server/text/grammar/regex.h"
 #include "server/text/grammar/schema_reader.h"
 
 namespace twostroke::reply {
@@ -32,6 +34,34 @@ Result<Dfa> text_without_marker(const std::string& marker) {
       [](uint64_t) { return true; });
   if (!without.ok()) return without.status();
   return grammar::combine(grammar::utf8_text(), *without, DfaOperation::kIntersection);
+}
+
+// Valid UTF-8 that holds none of them.
+Result<Dfa> text_without_markers(const std::vector<std::string>& markers) {
+  Result<Dfa> texts = grammar::utf8_text();
+  for (const std::string& marker : markers) {
+    const Result<Dfa> without = text_without_marker(marker);
+    if (texts.ok()) texts = without.ok() ? grammar::combine(*texts, *without, DfaOperation::kIntersection) : without;
+  }
+  return texts;
+}
+
+// A name within a JSON string as a regular expression: each character as it is, or escaped by its number.
+std::string spellings(const std::string& name) {
+  std::string regex;
+  for (const char letter : name) {
+    regex += "(?:";
+    if (std::isalnum(static_cast<unsigned char>(letter)) == 0) regex += '\\';
+    regex += std::string(1, letter) + "|\\\\u00";
+    for (const int shift : {4, 0}) {
+      const int digit = static_cast<unsigned char>(letter) >> shift & 15;
+      regex += digit < 10
+                   ? std::string(1, static_cast<char>('0' + digit))
+                   : std::string("[") + static_cast<char>('a' + digit - 10) + static_cast<char>('A' + digit - 10) + "]";
+    }
+    regex += ')';
+  }
+  return regex;
 }
 
 // With bounds on its length alone, a text is counted, not unrolled; then it has no byte that could begin a marker.
@@ -68,13 +98,8 @@ bool says_nothing(const nlohmann::ordered_json& schema) {
 
 Result<grammar::ExprId> text_without(grammar::GrammarBuilder& builder, const std::vector<std::string>& markers,
                                      const nlohmann::ordered_json& schema) {
-  std::optional<Dfa> allowed;
-  for (const std::string& marker : markers) {
-    Result<Dfa> without = text_without_marker(marker);
-    if (without.ok() && allowed) without = grammar::combine(*allowed, *without, DfaOperation::kIntersection);
-    if (!without.ok()) return without.status();
-    allowed = *std::move(without);
-  }
+  const Result<Dfa> allowed = text_without_markers(markers);
+  if (!allowed.ok()) return allowed.status();
   grammar::SchemaReader reader(schema);
   const grammar::SchemaReader::Shapes shapes = reader.shapes({grammar::Atom{&schema, grammar::Demand::kHolds}});
   if (reader.failed()) return reader.status();
@@ -87,12 +112,26 @@ Result<grammar::ExprId> text_without(grammar::GrammarBuilder& builder, const std
     }
     Result<Dfa> texts = reader.strings(shape);
     if (reader.failed()) return reader.status();
-    if (allowed) texts = grammar::combine(*texts, *allowed, DfaOperation::kIntersection);
+    texts = grammar::combine(*texts, *allowed, DfaOperation::kIntersection);
     if (!texts.ok()) return texts.status();
     if (!texts->empty()) alternatives.push_back(builder.automaton(*std::move(texts)));
   }
   if (alternatives.empty()) return invalid_argument("no text that this model's calls can hold satisfies the schema");
   return builder.choice(alternatives);
+}
+
+Result<grammar::ExprId> text_that_is_no_object_with(grammar::GrammarBuilder& builder,
+                                                    const std::vector<std::string>& markers,
+                                                    const std::vector<std::string>& names) {
+  Result<Dfa> texts = text_without_markers(markers);
+  std::string any_name;
+  for (const std::string& name : names) any_name += (any_name.empty() ? "" : "|") + spellings(name);
+  if (texts.ok() && !names.empty()) {
+    const Result<Dfa> objects = grammar::compile_regex("[ \\t\\r\\n]*\\{[^]*\"(?:" + any_name + ")\"[^]*", true);
+    texts = objects.ok() ? grammar::combine(*texts, *objects, DfaOperation::kDifference) : objects;
+  }
+  if (!texts.ok()) return texts.status();
+  return builder.automaton(*std::move(texts));
 }
 
 }  // namespace twostroke::reply

@@ -18,4 +18,10 @@ bool says_nothing(const nlohmann::ordered_json& schema);
 Result<grammar::ExprId> text_without(grammar::GrammarBuilder& builder, const std::vector<std::string>& markers,
                                      const nlohmann::ordered_json& schema);
 
+// Texts that hold none of the markers; one that begins with '{' has none of the names, which are letters, digits, '_',
+// '-' and '.', as a JSON string.
+Result<grammar::ExprId> text_that_is_no_object_with(grammar::GrammarBuilder& builder,
+                                                    const std::vector<std::string>& markers,
+                                                    const std::vector<std::string>& names);
+
 }  // namespace twostroke::reply

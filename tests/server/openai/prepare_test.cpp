@@ -150,6 +150,21 @@ TEST_F(PrepareTest, WhatCannotBeEnforcedIsRefusedByItsField) {
   EXPECT_EQ(param(R"("response_format": {"type": "json_schema", "json_schema": {"schema": {"type": "x"}}})"),
             "response_format");
   EXPECT_EQ(param(R"("tool_choice": "required")"), "tools") << "the fake syntax cannot demand a call";
+  EXPECT_EQ(param(R"("response_format": {"type": "json_object"})"), "tools") << "nor hold those to it that are made";
+}
+
+TEST_F(PrepareTest, CallsOfStrictFunctionsAreHeldToTheirForm) {
+  const auto refused = [&](const std::string& function, const std::string& choice) {
+    const auto prepared = prepare(body_of({kHello, R"("tools": [{"type": "function", "function": {"name": "g"}},
+        {"type": "function", "function": {"name": "f")" +
+                                                       function + R"(}}], "tool_choice": ")" + choice + '"'}));
+    const auto* error = std::get_if<ApiError>(&prepared);
+    return error != nullptr && error->param == "tools";  // the fake syntax cannot do it
+  };
+  EXPECT_TRUE(refused(R"(, "strict": true)", "auto"));
+  EXPECT_FALSE(refused(R"(, "strict": false)", "auto"));
+  EXPECT_FALSE(refused("", "auto"));
+  EXPECT_FALSE(refused(R"(, "strict": true)", "none"));
 }
 
 // Each choice repeats them: a small request could ask for gigabytes.

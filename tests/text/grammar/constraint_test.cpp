@@ -116,6 +116,31 @@ TEST(GrammarConstraint, DropsALeadingSpaceWhereTheClientDoesNotSeeIt) {
   EXPECT_EQ(allowed(*after_space, *tokenizer), (std::vector<TokenId>{brace_byte, brace, braces}));
 }
 
+TEST(GrammarConstraint, TellsWhetherTheTextThatEndedIsWhole) {
+  const ByteLevel byte_level;
+  const TokenTrie tokens(*byte_level.tokenizer);
+  const auto token = [&](char byte) { return byte_level.tokenizer->find(std::string(1, byte)); };
+  const auto whole = make_constraint(gbnf("root ::= \"a\""), *byte_level.tokenizer, tokens, {byte_level.end});
+  whole->accept(token('a'));
+  whole->accept(byte_level.end);
+  EXPECT_TRUE(whole->ended_whole());
+
+  // So ambiguous that a limit of the parser is met before the text can end.
+  const auto ambiguous = make_constraint(gbnf("root ::= e \"!\"\ne ::= e e | e e e | e e e e e | \"a\""),
+                                         *byte_level.tokenizer, tokens, {byte_level.end});
+  bool may_end = false;
+  int read = 0;
+  for (; read < 5'000 && !may_end; ++read) {
+    const std::vector<TokenId> choices = allowed(*ambiguous, *byte_level.tokenizer);
+    may_end = std::find(choices.begin(), choices.end(), byte_level.end) != choices.end();
+    if (!may_end) ambiguous->accept(token('a'));
+  }
+  EXPECT_GT(read, 10);
+  ASSERT_TRUE(may_end) << "a sequence must be able to end";
+  ambiguous->accept(byte_level.end);
+  EXPECT_FALSE(ambiguous->ended_whole());
+}
+
 // Walks by chance through what masks allow: never stuck, and what ends is a text of the grammar, as a client sees it.
 TEST(GrammarConstraint, LeadsEveryWalkToATextOfTheGrammar) {
   const ByteLevel byte_level;

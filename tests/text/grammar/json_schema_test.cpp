@@ -362,9 +362,85 @@ TEST(JsonSchema, HasOneWayToPrintWithoutAnyWhitespace) {
     EXPECT_FALSE(accepts(grammar, text)) << text;
 }
 
-TEST(JsonSchema, WhitespaceIsBoundedAndNeverAround) {
-  expect_texts(R"({"type": "array", "items": {"type": "integer"}})", {"[ 1 , 2 ]", "[\n  1,\n  2\n]", "[\r\n\t1]"},
-               {" [1]", "[1] ", "[  1]", "[\n\n1]", "[\n" + std::string(33, ' ') + "1]"});
+TEST(JsonSchema, WhitespaceIsJsonsAndNeverAround) {
+  expect_texts(
+      R"({"type": "array", "items": {"type": "integer"}})",
+      {"[ 1 , 2 ]", "[\n  1,\n  2\n]", "[\r\n\t1]", "[  1]", "[\n\n1\t ,\r2]", "[" + std::string(500, ' ') + "1]"},
+      {" [1]", "[1] ", "[\v1]",
+       "[\xC2\xA0"
+       "1]"});
+}
+
+TEST(JsonSchema, FormatsOfLibrariesAreKnown) {
+  const auto expect_format = [](const std::string& name, std::vector<std::string> accepted,
+                                std::vector<std::string> rejected) {
+    for (std::string& text : accepted) text = "\"" + text + "\"";
+    for (std::string& text : rejected) text = "\"" + text + "\"";
+    expect_texts(R"({"type": "string", "format": ")" + name + R"("})", accepted, rejected);
+  };
+  expect_format("byte", {"", "YQ==", "YWI=", "YWJj", "+/+/"}, {"YQ", "YQ=", "YWJj=", "Y_-j"});
+  expect_format("base64url", {"", "YQ", "YWI", "YWJj", "_-_-", "YQ=="}, {"Y", "+/+/", "YWJjY"});
+  expect_format("uuid4", {"f81d4fae-7dec-41d0-a765-00a0c91e6bf6"},
+                {"f81d4fae-7dec-11d0-a765-00a0c91e6bf6", "f81d4fae"});
+  expect_format("password", {"", "any thing"}, {});
+  expect_format("decimal", {"0", "-1.50", "12"}, {"", "01", "1.", "1e5"});
+  expect_format("cidrv4", {"10.0.0.0/8", "1.2.3.4/32"}, {"10.0.0.0", "10.0.0.0/33"});
+  expect_format("ipv6network", {"::/0", "2001:db8::/128"}, {"::", "::/129"});
+  expect_format("ulid", {"01ARZ3NDEKTSV4RRFFQ69G5FAV"}, {"81ARZ3NDEKTSV4RRFFQ69G5FAV", "01ARZ3NDEKTSV4RRFFQ69G5FAU"});
+  expect_format("e164", {"+14155552671"}, {"14155552671", "+0", "+1234567890123456"});
+  expect_format("time", {"23:59:60Z", "23:59:60.5z", "12:00:00+01:30"}, {"12:00:60Z", "23:59:61Z", "24:00:00Z"});
+  expect_texts(R"({"type": "integer", "format": "uint8"})", {"0", "255"}, {"-1", "256"});
+  expect_texts(R"({"type": "integer", "format": "uint64"})", {"18446744073709551615"}, {"18446744073709551616", "-1"});
+}
+
+TEST(JsonSchema, LongTextsOfAPatternAreCountedAsFarAsCanBe) {
+  // As Pydantic writes HttpUrl.
+  expect_texts(R"({"type": "string", "format": "uri", "minLength": 1, "maxLength": 2083})",
+               {R"("https://example.org/a?b=c#d")", "\"https://a.b/" + std::string(150, 'x') + '"'},
+               {R"("example.org")", "\"https://a.b/" + std::string(2100, 'x') + '"'});
+  expect_texts(R"({"type": "string", "pattern": "^[a-z]+$", "maxLength": 100000})",
+               {R"("abc")", '"' + std::string(1000, 'x') + '"'}, {R"("")", R"("A")"});
+  expect_texts(R"({"type": "string", "format": "email", "maxLength": 60})",
+               {R"("a@b.co")", R"("some.body+tag@mail.example.org")"},
+               {R"("a@b@c")", R"("a@-b.co")", '"' + std::string(60, 'a') + R"(@b.co")"});
+  // Only long ones are there.
+  expect_texts(R"({"type": "string", "pattern": "^(?:a{5}|a{20}|b{7000})$", "minLength": 21, "maxLength": 8000})",
+               {'"' + std::string(7000, 'b') + '"'}, {R"("aaaaa")", '"' + std::string(20, 'a') + '"'});
+}
+
+TEST(JsonSchema, ManyNumbersMayBeExcluded) {
+  std::string values;
+  for (int i = 0; i < 3'000; ++i) values += (i == 0 ? "" : ",") + std::to_string(7 * i);
+  expect_texts(R"({"type": "integer", "not": {"enum": [)" + values + "]}}", {"1", "20999", "-7", "6"},
+               {"0", "7", "20993"});
+}
+
+// Found by the comparison with jsonschema: what cannot be read says nothing about its neighbours.
+TEST(JsonSchema, AnAlternativeThatIsNotSupportedIsNotTakenToExcludeOthers) {
+  EXPECT_NE(schema_refusal(
+                R"({"type": "string", "oneOf": [{"not": {"enum": [[1]]}}, {"required": ["c"]}, {"required": ["d"]}]})")
+                .code(),
+            StatusCode::kOk);
+}
+
+TEST(JsonSchema, WhatIsWithinANotEvaluatesNothing) {
+  const Status properties =
+      schema_refusal(R"({"properties": {"foo": {"type": "string"}}, "unevaluatedProperties": false,
+      "not": {"not": {"properties": {"bar": {"const": "bar"}}, "required": ["bar"]}}})");
+  EXPECT_EQ(properties.code(), StatusCode::kUnsupported) << properties.message();
+  const Status items = schema_refusal(R"({"prefixItems": [{"const": "foo"}], "unevaluatedItems": false,
+      "not": {"not": {"prefixItems": [true, {"const": "bar"}]}}})");
+  EXPECT_EQ(items.code(), StatusCode::kUnsupported) << items.message();
+}
+
+TEST(JsonSchema, UniqueItemsAreSeenInValues) {
+  const auto schema = nlohmann::ordered_json::parse(R"({"properties": {"a": {"type": "array", "uniqueItems": true}}})");
+  const auto satisfied = [&](std::string_view value) {
+    return satisfies_json_schema(schema, nlohmann::ordered_json::parse(value)).value();
+  };
+  EXPECT_TRUE(satisfied(R"({"a": [1, 2, "1", [1], {"x": 1, "y": 2}]})"));
+  EXPECT_FALSE(satisfied(R"({"a": [1, 2, 1.0]})"));
+  EXPECT_FALSE(satisfied(R"({"a": [{"x": 1, "y": 2}, {"y": 2, "x": 1}]})"));
 }
 
 TEST(JsonObject, IsAnyObject) {

@@ -322,6 +322,8 @@ TEST(TemplateFormats, RefuseForTextWhatNumbersAloneHave) {
 TEST(TemplateFormats, LayNumbersOutAsPythonDoes) {
   EXPECT_EQ(rendered("{{ '{:5c}|{:<3c}|{:012,}|{:09_}|{:011,.1f}'.format(65, 66, 1234, -1234, 1234.56) }}"),
             "    A|B  |0,000,001,234|-0_001_234|0,001,234.6");
+  EXPECT_EQ(rendered("{{ '{:0=9,}|{:=09_}|{:*=9,}|%4.0c'.format(1, 2, 3) % 'x' }}"),
+            "0,000,001|0_000_002|********3|   x");
   EXPECT_EQ(rendered("{{ '{:.0} {:.1} {:.2} {:.3} {:#.1} {:.3}'.format(2.0, 2.0, 2.0, 12345.0, 2.0, 0.5) }}"),
             "2e+00 2e+00 2.0 1.23e+04 2.e+00 0.5");
   EXPECT_EQ(rendered("{{ '{!a} %a'.format('é😀') }} {{ '%a' % 'ü' }}"), "'\\xe9\\U0001f600' %a '\\xfc'");

@@ -217,6 +217,163 @@ TEST(DemandGrammar, WritesControlTokensAsSuch) {
                   "", true);
 }
 
+// Calls that need not be made: "get_weather" is strict, "note" and "ping" are not.
+ToolDemand demand_optional() {
+  ToolDemand demand = demand_both();
+  demand.optional = true;
+  demand.tools[1].strict = demand.tools[2].strict = false;
+  return demand;
+}
+
+void expect_held_to_form(const std::vector<std::string>& control_tokens) {
+  const auto tokenizer = byte_tokenizer(control_tokens);
+  const grammar::TokenTrie tokens(*tokenizer);
+  size_t strict_calls = 0;
+  for (const ReplyFormat& format : all_formats()) {
+    const auto grammar = make_call_grammar(format, demand_optional(), *tokenizer);
+    ASSERT_TRUE(grammar.ok()) << format.name << ": " << grammar.status().message();
+    ParseOptions options;
+    options.tool_calls = true;
+    options.tool_names = {"get_weather", "note", "ping"};
+    options.tool_parameters = {&weather(), &note(), nullptr};
+    const MakeParser parser = parser_of_format(format.name, options);
+    // Whatever opens, names and ends calls in this form is tried, in any order.
+    std::vector<std::string> hints = {"get_weather",
+                                      "\"get_weather\"",
+                                      "{\"name\": ",
+                                      "{\"name\": \"get_weather\"",
+                                      "</think>",
+                                      "</parameter>",
+                                      "}",
+                                      "\"",
+                                      "[",
+                                      "]",
+                                      "{\"city\": 5}",
+                                      "words"};
+    hints.insert(hints.end(), format.headers.open.begin(), format.headers.open.end());
+    hints.insert(hints.end(), {" to=get_weather<|message|>", "<|channel|>commentary to=functions.get_weather "});
+    for (const CallShape& shape : format.shapes) {
+      hints.push_back(pattern_text(shape.section_open));
+      hints.push_back(pattern_text(shape.call_open));
+      hints.push_back(pattern_text(shape.section_open + (shape.array ? "[" : "") + shape.call_open));
+      hints.push_back(pattern_text(shape.name_prefix + "get_weather" + shape.name_suffix + shape.name_close));
+    }
+    std::erase(hints, "");
+    const unsigned seed = 5;
+    std::mt19937 random(seed);
+    for (int round = 0; round < 20; ++round) {
+      const std::string text = walk(*grammar, *tokenizer, tokens, hints, random);
+      const Reply reply = parse(parser, text);
+      for (const Call& call : reply.calls) {
+        if (call.name != "get_weather") continue;
+        ++strict_calls;
+        const Json arguments = Json::parse(call.arguments, nullptr, false);
+        ASSERT_TRUE(satisfies(arguments, weather())) << described(format.name, seed, text) << "\n" << call;
+      }
+    }
+  }
+  EXPECT_GE(strict_calls, 30u);
+}
+
+TEST(OptionalCalls, OfStrictFunctionsAreValidWhateverElseIsWritten) { expect_held_to_form({}); }
+
+TEST(OptionalCalls, AreHeldToTheirFormWhereMarkersAreControlTokens) {
+  expect_held_to_form({"<tool_call>", "</tool_call>", "[TOOL_CALLS]", "[ARGS]", "<|python_tag|>", "<|tool_call|>",
+                       "<|start|>", "<|channel|>", "<|message|>", "<|end|>", "<|eom|>", "<|START_ACTION|>",
+                       "<|END_ACTION|>", "<|START_RESPONSE|>", "<|END_RESPONSE|>", "<think>", "</think>"});
+}
+
+TEST(OptionalCalls, LeaveContentFree) {
+  const auto tokenizer = byte_tokenizer();
+  for (const ReplyFormat& format : all_formats()) {
+    const auto grammar = make_call_grammar(format, demand_optional(), *tokenizer);
+    ASSERT_TRUE(grammar.ok()) << format.name;
+    const std::string header = format.headers.style == HeaderStyle::kHarmony     ? "<|channel|>final<|message|>"
+                               : format.headers.style == HeaderStyle::kRecipient ? " to=user<|message|>"
+                                                                                 : "";
+    for (const char* content :
+         {"", "Hello, world: 5 < 6 é 😀\n\n{}", "{\"answer\": [42, \"get\"]}", "<tool", "```json\n{}"}) {
+      grammar::Matcher matcher(*grammar);
+      EXPECT_TRUE(matcher.accept(header + content) && matcher.may_end()) << format.name << ": " << content;
+    }
+    if (format.headers.style != HeaderStyle::kNone) continue;
+    grammar::Matcher thinking(*grammar);
+    EXPECT_TRUE(thinking.accept("<think>hm</think>\nSo.") && thinking.may_end()) << format.name;
+  }
+}
+
+TEST(OptionalCalls, MayFollowContentAndTakeAnyArgumentsWhereNotStrict) {
+  const auto tokenizer = byte_tokenizer();
+  const auto accepts = [&](const std::string& name, const std::string& text) {
+    for (const ReplyFormat& format : all_formats()) {
+      if (format.name != name) continue;
+      const auto grammar = make_call_grammar(format, demand_optional(), *tokenizer);
+      grammar::Matcher matcher(*grammar);
+      return matcher.accept(text) && matcher.may_end();
+    }
+    return false;
+  };
+  const std::string strict = R"(<tool_call>
+{"name": "get_weather", "arguments": {"city": "Rome", "unit": "C"}}
+</tool_call>)";
+  EXPECT_TRUE(accepts("hermes", "Let me see.\n" + strict));
+  EXPECT_TRUE(accepts("hermes", strict + "\n" + strict + "\nDone."));
+  EXPECT_FALSE(accepts("hermes", R"(<tool_call>
+{"name": "get_weather", "arguments": {"city": 5}})"));
+  EXPECT_TRUE(accepts("hermes", R"(<tool_call>
+{"name": "note", "arguments": {"any": [1,2, {"x":  null}]}}
+</tool_call>)"));
+  EXPECT_TRUE(accepts(
+      "qwen-xml", "So:\n<tool_call>\n<function=note>\n<parameter=zzz>\n<b>5\n</parameter>\n</function>\n</tool_call>"));
+  EXPECT_FALSE(accepts("qwen-xml", "<tool_call>\n<function=get_weather>\n<parameter=zzz>"));
+  EXPECT_FALSE(accepts("llama3", R"({"name": "get_weather", "parameters": {}})"));
+  EXPECT_FALSE(accepts("llama3", R"( {"parameters": {}, "name": "get\u005Fweather"})"));
+  EXPECT_TRUE(accepts("llama3", R"({"name": "get_weather", "parameters": {"city": "Rome", "unit": "F"}})"));
+  EXPECT_TRUE(accepts("llama3", R"({"name": "get_weathe", "parameters": {}})"));
+}
+
+TEST(OptionalCalls, StandBesideContentOfAForm) {
+  const auto tokenizer = byte_tokenizer();
+  const Json schema = Json::parse(R"({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]})");
+  ToolDemand demand = demand_optional();
+  demand.content = &schema;
+  for (const ReplyFormat& format : all_formats()) {
+    const auto grammar = make_call_grammar(format, demand, *tokenizer);
+    ASSERT_TRUE(grammar.ok()) << format.name << ": " << grammar.status().message();
+    if (format.headers.style != HeaderStyle::kNone) continue;
+    grammar::Matcher matcher(*grammar);
+    EXPECT_TRUE(matcher.accept("{\"n\": 5}") && matcher.may_end()) << format.name;
+    EXPECT_FALSE(grammar::Matcher(*grammar).accept("Hello")) << format.name;
+    EXPECT_FALSE(grammar::Matcher(*grammar).accept("{\"n\": \"5\"}")) << format.name;
+  }
+}
+
+TEST(DemandGrammar, ArgumentsAreAnObjectAndNoneWhereThereAreNoParameters) {
+  const auto tokenizer = byte_tokenizer();
+  const auto accepts = [&](const Json* parameters, const std::string& arguments) {
+    ToolDemand demand;
+    demand.tools = {{"f", parameters}};
+    const auto grammar = make_call_grammar(generic_format(), demand, *tokenizer);
+    if (!grammar.ok()) return grammar.status().message();
+    grammar::Matcher matcher(*grammar);
+    const std::string call = "<tool_call>\n{\"name\": \"f\", \"arguments\": " + arguments + "}\n</tool_call>";
+    return std::string(matcher.accept(call) && matcher.may_end() ? "yes" : "no");
+  };
+  const Json anything = Json::object();
+  const Json nullable = Json::parse(R"({"type": ["object", "null"], "properties": {"a": {"type": "integer"}}})");
+  const Json choice = Json::parse(R"({"anyOf": [{"type": "string"}, {"properties": {"a": {"type": "integer"}}}]})");
+  const Json array = Json::parse(R"({"type": "array"})");
+  EXPECT_EQ(accepts(nullptr, "{}"), "yes");
+  EXPECT_EQ(accepts(nullptr, R"({"a": 1})"), "no");
+  EXPECT_EQ(accepts(&anything, R"({"a": [1]})"), "yes");
+  EXPECT_EQ(accepts(&anything, "5"), "no");
+  EXPECT_EQ(accepts(&nullable, R"({"a": 1})"), "yes");
+  EXPECT_EQ(accepts(&nullable, "null"), "no");
+  EXPECT_EQ(accepts(&choice, R"({"a": 1})"), "yes");
+  EXPECT_EQ(accepts(&choice, "\"a\""), "no");
+  EXPECT_THAT(accepts(&array, "[]"), testing::HasSubstr("tool \"f\": its parameters must be of the type \"object\""));
+}
+
 TEST(DemandGrammar, RefusesWhatItCannotHold) {
   const auto tokenizer = byte_tokenizer();
   const auto message_of = [&](const std::string& format, const ToolDemand& demand) {
