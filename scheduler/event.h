@@ -46,6 +46,7 @@ struct RequestSummary {
   uint32_t output_tokens = 0;      // of all sequences
   uint32_t recomputed_tokens = 0;  // work done again: see StepCounts
   uint32_t preemptions = 0;
+  Objectives objectives;  // the request's own; without one for tokens, the scheduler's (SchedulerLimits::itl_target_ns)
 };
 
 struct Event {

@@ -72,7 +72,7 @@ void add_counts(Digest& digest, const StepCounts& counts) {
 
 void add_summary(Digest& digest, const RequestSummary& summary) {
   const auto& [submitted, first_scheduled, first_token, ended, prompt, cached, remote, sequences, output, recomputed,
-               preemptions] = summary;
+               preemptions, objectives] = summary;  // the last are what was asked, not what was decided
   for (const TimeNs time : {submitted, first_scheduled, first_token, ended}) digest.add(static_cast<uint64_t>(time));
   for (const uint32_t count : {prompt, cached, remote, sequences, output, recomputed, preemptions}) digest.add(count);
 }

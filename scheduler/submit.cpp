@@ -122,6 +122,9 @@ Status Scheduler::Impl::submit(Request&& request, TimeNs now) {
   live.rules = TokenRules(live.request, vocab_size_);
   live.unfinished = live.request.n;
   live.summary.submitted = now;
+  live.summary.objectives = live.request.objectives;
+  TimeNs& tpot_ns = live.summary.objectives.tpot_ns;
+  if (tpot_ns == 0 && live.request.pooling == Pooling::kNone) tpot_ns = limits_.itl_target_ns;
   live.summary.sequences = live.request.n;
   live.summary.prompt_tokens = live.prompt_count();
   live.sequences = std::vector<Sequence>(live.request.n);

@@ -218,6 +218,14 @@ def overview():
             [target(rate("refusals_total", "code"), "{{code}}")],
         ),
         timeseries(
+            "Goodput",
+            "Finished requests per second that had objectives (time to first token, time per output token), by whether they met "
+            "all of them. The rate of those that did is what the server is worth; refused ones are in the panel of refusals.",
+            "reqps",
+            [target(rate("objective_requests_total", "met"), "met: {{met}}")],
+            stack=True,
+        ),
+        timeseries(
             "Sequences finished per second",
             "By reason. Mostly `length`: answers are cut off by max_tokens or the context.",
             "ops",

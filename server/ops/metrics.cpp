@@ -198,6 +198,12 @@ struct Metrics::Impl {
   Counter& requests_refused = requests.Add({{"outcome", "refused"}});
   Family<Counter>& refusals =
       counters("twostroke_refusals_total", "Requests refused before they started, by HTTP status.");
+  Family<Counter>& objectives =
+      counters("twostroke_objective_requests_total",
+               "Finished requests that had an objective (time to first token, time per output "
+               "token), by whether they met all of theirs.");
+  Counter& objectives_met = objectives.Add({{"met", "yes"}});
+  Counter& objectives_missed = objectives.Add({{"met", "no"}});
   Family<Counter>& finished = counters("twostroke_sequences_finished_total", "Sequences that finished, by reason.");
   Counter& finished_stop = finished.Add({{"reason", "stop"}});
   Counter& finished_length = finished.Add({{"reason", "length"}});
@@ -308,7 +314,17 @@ struct Metrics::Impl {
     prompt_length.Observe(summary.prompt_tokens);
     output_length.Observe(summary.output_tokens);
     const double tokens = static_cast<double>(summary.output_tokens) / summary.sequences;
-    if (tokens > 1) output_token_seconds.Observe(to_seconds(summary.ended - summary.first_token) / (tokens - 1));
+    const double token_seconds = tokens > 1 ? to_seconds(summary.ended - summary.first_token) / (tokens - 1) : 0;
+    if (tokens > 1) output_token_seconds.Observe(token_seconds);
+    observe_objectives(summary, token_seconds);
+  }
+
+  void observe_objectives(const RequestSummary& summary, double token_seconds) {
+    const auto [ttft_ns, tpot_ns] = summary.objectives;
+    if (ttft_ns == 0 && tpot_ns == 0) return;
+    const bool first_in_time = ttft_ns == 0 || summary.first_token - summary.submitted <= ttft_ns;
+    const bool others_in_time = tpot_ns == 0 || token_seconds <= to_seconds(tpot_ns);
+    (first_in_time && others_in_time ? objectives_met : objectives_missed).Increment();
   }
 };
 

@@ -138,12 +138,16 @@ class Load:
 
     def __init__(self, client):
         self.client = client
-        self.finished = self.cancelled = self.refused = 0
+        self.finished = self.cancelled = self.refused = self.objectives = 0
         self.prompt_tokens = self.cached_tokens = self.output_tokens = 0
 
-    def complete(self, prompt, max_tokens):
+    def complete(self, prompt, max_tokens, headers=None):
         usage = self.client.completions.create(
-            model="smollm2", prompt=prompt, max_tokens=max_tokens, extra_body={"ignore_eos": True}
+            model="smollm2",
+            prompt=prompt,
+            max_tokens=max_tokens,
+            extra_body={"ignore_eos": True},
+            extra_headers=headers,
         ).usage
         return usage.prompt_tokens, usage.prompt_tokens_details.cached_tokens, usage.completion_tokens
 
@@ -162,6 +166,10 @@ class Load:
             asked = [(list(range(1000 + 97 * i, 1000 + 97 * i + 60 + 20 * i)), 24 + 3 * i) for i in range(10)]
             for counts in pool.map(lambda one: self.complete(*one), asked):
                 self.count(*counts)
+        # Two with an objective: one that any server meets, one that none does, however early its first token.
+        for milliseconds in ("3600000", "0.001"):
+            self.count(*self.complete([7, 8, 9], 4, {"x-slo-tpot-ms": milliseconds}))
+            self.objectives += 1
         # One that leaves, and three that ask for what cannot be.
         stream = self.client.completions.create(model="smollm2", prompt=[5, 6, 7], max_tokens=4000, stream=True)
         next(iter(stream))
@@ -262,6 +270,8 @@ def test_requests_are_counted_as_the_load_counts_them(measured):
     refusals = measured.panel("Refusals per second", "{{code}}")
     assert {code: rate * window for code, rate in refusals.items()} == near({"400": load.refused, "429": 0, "503": 0})
     assert measured.panel("Failed or refused", "share")[""] == near(load.refused / sum(ends.values()))
+    goodput = measured.panel("Goodput", "met: {{met}}")
+    assert {met: rate * window for met, rate in goodput.items()} == near({"yes": 1, "no": load.objectives - 1})
     reasons = measured.panel("Sequences finished per second", "{{reason}}")
     assert reasons["length"] * window == near(load.finished)
 

@@ -231,6 +231,27 @@ TEST_F(MetricsTest, ARequestsLatenciesAreTakenFromItsSummary) {
   EXPECT_EQ(seen["twostroke_sequences_finished_total{reason=\"stop\"}"], 0);
 }
 
+TEST_F(MetricsTest, ObjectivesAreMetByAllOfThemOrMissed) {
+  // First token after 300 ms, 10 more in 200 ms.
+  const auto end_with = [&](const Objectives& objectives) {
+    Event ended{.kind = Event::Kind::kEnded, .outcome = Outcome::kFinished};
+    ended.summary = {.first_token = 300 * kMillisecondNs,
+                     .ended = 500 * kMillisecondNs,
+                     .prompt_tokens = 40,
+                     .output_tokens = 11,
+                     .objectives = objectives};
+    metrics_.observe({.events = {ended}});
+    Exposition seen = read();
+    return std::pair{seen["twostroke_objective_requests_total{met=\"yes\"}"],
+                     seen["twostroke_objective_requests_total{met=\"no\"}"]};
+  };
+  EXPECT_EQ(end_with({}), (std::pair{0.0, 0.0})) << "nothing was promised";
+  EXPECT_EQ(end_with({.ttft_ns = 300 * kMillisecondNs}), (std::pair{1.0, 0.0}));
+  EXPECT_EQ(end_with({.tpot_ns = 20 * kMillisecondNs}), (std::pair{2.0, 0.0}));
+  EXPECT_EQ(end_with({.ttft_ns = 299 * kMillisecondNs, .tpot_ns = kSecondNs}), (std::pair{2.0, 1.0}));
+  EXPECT_EQ(end_with({.ttft_ns = kSecondNs, .tpot_ns = 19 * kMillisecondNs}), (std::pair{2.0, 2.0}));
+}
+
 TEST_F(MetricsTest, ACancelledRequestHasNoDurationAndNoLength) {
   Event ended{.kind = Event::Kind::kEnded, .outcome = Outcome::kCancelled};
   ended.summary = {.submitted = 0, .ended = kSecondNs, .prompt_tokens = 40};
