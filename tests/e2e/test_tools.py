@@ -64,16 +64,18 @@ def strict(tool):
     return {"type": "function", "function": {**tool["function"], "strict": True}}
 
 
-# The model has called before, so that it likes to again.
+# The model has called before, so that it likes to again. Its template writes no calls: they stand in the text.
 def history(prompt):
-    call = {"name": "get_weather", "arguments": json.dumps({"city": "Paris", "unit": "celsius"})}
-    return [
-        {"role": "user", "content": "What is the weather in Paris?"},
-        {"role": "assistant", "tool_calls": [{"id": "call_1", "type": "function", "function": call}]},
-        {"role": "tool", "tool_call_id": "call_1", "content": "21 degrees"},
-        {"role": "assistant", "content": "It has 21 degrees."},
-        {"role": "user", "content": prompt},
-    ]
+    messages = []
+    for city, degrees in ("Paris", 21), ("Berlin", 17), ("Madrid", 30):
+        call = {"name": "get_weather", "arguments": {"city": city, "unit": "celsius"}}
+        messages += [
+            {"role": "user", "content": f"What is the weather in {city}?"},
+            {"role": "assistant", "content": f"<tool_call>\n{json.dumps(call)}\n</tool_call>"},
+            {"role": "tool", "content": f"{degrees} degrees", "tool_call_id": "call_1"},
+            {"role": "assistant", "content": f"It has {degrees} degrees."},
+        ]
+    return [*messages, {"role": "user", "content": prompt}]
 
 
 def test_calls_of_strict_functions_are_valid_where_the_model_makes_them(server):
@@ -85,7 +87,7 @@ def test_calls_of_strict_functions_are_valid_where_the_model_makes_them(server):
         seed, city = item
         return client.chat.completions.create(
             model="smollm2",
-            messages=history(f"What is the weather in {city}? Call the function."),
+            messages=history(f"What is the weather in {city}?"),
             seed=seed,
             temperature=1,
             max_tokens=200,

@@ -185,7 +185,9 @@ ExprId CallGrammar::json_arguments(const Demanded& tool) {
     const auto type = schema.find("type");
     const bool is_object = type == schema.end() || *type == "object" ||
                            (type->is_array() && std::find(type->begin(), type->end(), "object") != type->end());
-    if (!is_object) return fail(invalid_argument(place + "its parameters must be of the type \"object\""));
+    if (!is_object)
+      return fail(
+          invalid_argument(place + "its parameters must be of the type \"object\", not " + type->dump().substr(0, 60)));
     schema["type"] = "object";
   }
   return json_value(schema, place);
