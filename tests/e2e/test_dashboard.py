@@ -110,7 +110,7 @@ class Prometheus:
             with urllib.request.urlopen(f"{self.url}/api/v1/{path}?{query}", timeout=30) as answer:
                 return json.load(answer)["data"]
         except urllib.error.HTTPError as error:
-            raise AssertionError(f"{parameters}: {json.load(error)}") from error
+            raise AssertionError(f"{parameters}: {error.read().decode()}") from error
 
     def value(self, expr, at=None):
         """Of the one series that `expr` gives; None without any."""
