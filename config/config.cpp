@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <iostream>
@@ -74,6 +75,19 @@ void declare(CLI::App& app, ServeConfig& c) {
       ->check(Range(uint64_t{1}, uint64_t{1} << 40));
   scheduling->add_option("--max-overtakes", c.max_overtakes, "How often a waiting request may be passed over")
       ->check(Range(0u, 1u << 24));
+  scheduling
+      ->add_option("--order", c.order,
+                   "Who goes first of equal priorities: fcfs (by arrival), fair (the tenant served least), shortest")
+      ->check(IsMember({"fcfs", "fair", "shortest"}));
+  scheduling->add_option("--aging-ms", c.aging_ms, "Once in so long the longest waiting goes first; 0: never")
+      ->check(Range(0u, 86'400'000u));
+  scheduling
+      ->add_option("--max-preemptions", c.max_preemptions,
+                   "How often a sequence gives way while another of its priority can in its place")
+      ->check(Range(0u, 1u << 24));
+  repeatable(scheduling->add_option("--tenant-weight", c.tenant_weights,
+                                    "NAME=WEIGHT, the share of a tenant with --order fair, may be given several times; "
+                                    "NAME is a key's in --api-key-file or, without keys, a 'user'"));
   // CLI11 prints a flag that nobody set as false in --print-config, unless its default is spelled out.
   scheduling->add_flag("--prefix-cache,!--no-prefix-cache", c.prefix_cache, "Reuse the KV of equal prompt beginnings")
       ->default_str(c.prefix_cache ? "true" : "false");
@@ -230,6 +244,20 @@ Status validate_access(const ServeConfig& c) {
   return {};
 }
 
+Status validate_tenants(const ServeConfig& c) {
+  if (c.tenant_weights.empty()) return {};
+  if (c.order != "fair") {
+    return invalid_argument("--tenant-weight has no meaning with --order " + c.order + ": give --order fair");
+  }
+  if (c.tenant_weights.size() > kTenantWeightsMax) {
+    return invalid_argument("--tenant-weight: at most " + std::to_string(kTenantWeightsMax) + " of them");
+  }
+  for (const std::string& text : c.tenant_weights) {
+    if (const Result<TenantWeight> weight = parse_tenant_weight(text); !weight.ok()) return weight.status();
+  }
+  return {};
+}
+
 Status validate(const ServeConfig& c) {
   if (c.model.empty()) return invalid_argument("--model is required: give a GGUF file, for example --model model.gguf");
   if (c.host.empty())
@@ -244,6 +272,7 @@ Status validate(const ServeConfig& c) {
   if (!std::isfinite(c.itl_target_ms)) {
     return invalid_argument("--itl-target-ms must be a number of milliseconds, 0 for none");
   }
+  if (Status status = validate_tenants(c); !status.ok()) return status;
   return validate_access(c);
 }
 
@@ -258,6 +287,18 @@ std::string printed(const CLI::App& app) {
 }
 
 }  // namespace
+
+Result<TenantWeight> parse_tenant_weight(const std::string& text) {
+  const size_t equals = text.rfind('=');
+  if (equals != std::string::npos && equals > 0) {
+    const char* begin = text.data() + equals + 1;
+    const char* end = text.data() + text.size();
+    TenantWeight weight{.name = text.substr(0, equals), .weight = 0};
+    const auto [rest, error] = std::from_chars(begin, end, weight.weight);
+    if (error == std::errc() && rest == end && weight.weight >= 0.01 && weight.weight <= 100) return weight;
+  }
+  return invalid_argument("--tenant-weight '" + text + "' must be NAME=WEIGHT with a weight from 0.01 to 100");
+}
 
 Status check_api_key(const std::string& key) {
   const bool printable =

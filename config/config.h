@@ -26,6 +26,15 @@ constexpr size_t kApiKeysMax = 1024;
 constexpr size_t kApiKeyBytesMax = 512;
 constexpr size_t kAllowedOriginsMax = 64;
 
+constexpr size_t kTenantWeightsMax = 1024;
+
+// Of one --tenant-weight, "NAME=WEIGHT". The weight is from 0.01 to 100.
+struct TenantWeight {
+  std::string name;
+  double weight = 1;
+};
+Result<TenantWeight> parse_tenant_weight(const std::string& text);
+
 // Whether an API key can be sent in a header: 1 to kApiKeyBytesMax printable ASCII characters without spaces and
 // commas. The message does not repeat it.
 Status check_api_key(const std::string& key);
@@ -55,6 +64,11 @@ struct ServeConfig {
   uint32_t max_waiting_requests = 1024;
   uint64_t max_waiting_tokens = 1 << 20;
   uint32_t max_overtakes = 64;
+  // Who goes first.
+  std::string order = "fcfs";  // fcfs, fair, shortest
+  uint32_t aging_ms = 10'000;  // once in so long the longest waiting goes first; 0: never
+  uint32_t max_preemptions = 4;
+  std::vector<std::string> tenant_weights;  // NAME=WEIGHT: of the key of that name, or without keys of that `user`
   bool prefix_cache = true;
 
   // Speculation: guessing tokens ahead from the sequence's own text, and verifying the guesses in the same step. It

@@ -7,21 +7,30 @@
 // A step looks at a bounded number of those that wait: past kAdmissionLookahead that do not fit, and kPrefixLookahead
 // that are put aside.
 #include <algorithm>
+#include <limits>
 
 #include "kernels/check.h"
 #include "scheduler/scheduler_impl.h"
 
 namespace twostroke {
 
-// At most one request in an aging interval goes before its order, and stays there: see order.h.
+// At most one request in an aging interval goes before its order, and stays there: see order.h. Of the best priority
+// there is none has to: it is kept waiting by its equals alone.
 void Scheduler::Impl::let_age() {
   const TimeNs interval = limits_.aging_ms * kMillisecondNs;
   if (limits_.aging_ms == 0 || clock_ - aged_at_ < interval) return;
+  Level best = std::numeric_limits<Level>::max();
+  if (const Sequence* waiting = waiting_.first_at(kAgedLevel + 1)) best = waiting->level();
+  for (const Sequence* sequence : running_) {
+    if (sequence->level() == kAgedLevel) continue;
+    best = std::min(best, sequence->level());
+    break;
+  }
   for (uint32_t i = 0; i < kAdmissionLookahead; ++i) {
     Sequence* sequence = waiting_.longest_waiting();
     if (sequence == nullptr || clock_ - sequence->waiting_since < interval) return;
     LiveRequest& live = *sequence->request;
-    if (live.level == kAgedLevel || live.running > 0) {
+    if (live.level <= best || live.running > 0) {
       // It has its place already, or will have when its siblings, which run, have ended.
       waiting_.start_waiting_anew(*sequence, clock_);
       continue;
@@ -38,47 +47,28 @@ void Scheduler::Impl::let_age() {
   }
 }
 
-// Starts what it can of this level; with Order::kFair only of tenants that were served less than `service_below`.
-void Scheduler::Impl::admit_level(Level level, double service_below) {
+// Starts what it can of this level; with Order::kFair only of this tenant.
+void Scheduler::Impl::admit_line(Level level, const Tenant* tenant) {
   if (step_.closed) return;
-  const bool fair = limits_.order == Order::kFair;
   if (limits_.order == Order::kShortest && !admit_eldest(level)) return;
-  uint32_t in_line = 0;
-  for (Sequence* sequence = waiting_.first_at(level); sequence != nullptr && sequence->level() == level;) {
-    if (fair && sequence->request->tenant->service >= service_below) return;
-    Sequence* next = waiting_.next(*sequence);
-    if (sequence->looked != looks_) {
-      const Look look = look_at(*sequence);
-      if (!take_look(*sequence, look)) return;
-      if (look == Look::kMoved || (fair && look == Look::kStarted)) {
-        // The order is another one now.
-        sequence = waiting_.first_at(level);
-        in_line = 0;
-        continue;
-      }
-      if (look == Look::kStarted) {
-        sequence = next;
-        continue;
-      }
-    }
-    if (fair && next != nullptr) {
-      // What does not fit of one tenant must not hide the others.
-      in_line = waiting_.same_line(*sequence, *next) ? in_line + 1 : 0;
-      Sequence* other = in_line >= kTenantLookahead ? waiting_.next_line(*sequence) : nullptr;
-      if (other != nullptr && other->level() == level) {
-        next = other;
-        in_line = 0;
-      }
-    }
-    sequence = next;
+  uint32_t passed = 0;
+  for (Sequence* sequence = waiting_.first_in_line(level, tenant); sequence != nullptr;) {
+    Sequence* next = waiting_.next_in_line(*sequence);
+    const bool looks = sequence->looked != looks_;
+    const Look look = looks ? look_at(*sequence) : Look::kPassed;
+    if (looks && !take_look(*sequence, look)) return;
+    // What does not fit of one tenant must not hide the others.
+    if (look != Look::kStarted && ++passed >= kTenantLookahead && waiting_.has_other_lines(*sequence)) return;
+    sequence = look == Look::kMoved ? waiting_.first_in_line(level, tenant) : next;
   }
 }
 
-// Newcomers that were passed over because their prompt does not end in this step, though tokens are left for them.
-void Scheduler::Impl::admit_deferred(Level level) {
+// Newcomers that were passed over because their prompt is long, though tokens are left for them.
+void Scheduler::Impl::admit_deferred(Level level, const Tenant* tenant) {
   for (size_t i = 0; i < passed_.size() && !step_.closed && step_.tokens_left > 0; ++i) {
     Sequence& sequence = *passed_[i];
     if (sequence.state != SequenceState::kWaiting || sequence.level() != level) continue;
+    if (sequence.request->tenant != tenant) continue;
     if (sequence.reason != WaitReason::kTokens || !is_open_to(sequence)) continue;
     if (try_start(sequence, /*may_defer=*/false) == Look::kStarted) count_overtakes(sequence);
   }
@@ -146,7 +136,7 @@ bool Scheduler::Impl::is_open_to(Sequence& sequence) {
     return false;
   }
   const bool pushes = may_push_out(sequence);
-  if (running_.size() >= limits_.max_running && !pushes) {
+  if (running_.size() >= limits_.max_running && !pushes && victim_for_share(sequence) == nullptr) {
     set_reason(sequence, WaitReason::kSlot);
     return false;
   }
@@ -188,8 +178,8 @@ Scheduler::Impl::Look Scheduler::Impl::try_start(Sequence& sequence, bool may_de
   if (goes_to_another_place(sequence, prefix)) return Look::kMoved;
   if (prefix.sibling == nullptr && prefix.imported == 0 && awaits_another(sequence)) return Look::kAside;
   const uint32_t to_go = sequence.length() - prefix.tokens;
-  const bool ends = to_go <= std::min(limits_.max_chunk_tokens, step_.tokens_left);
-  if (!ends && may_defer && step_.prefilling && !pushes && sequence.overtakes < limits_.max_overtakes) {
+  const bool is_short = to_go <= step_.short_tokens;
+  if (!is_short && may_defer && step_.prefilling && !pushes && sequence.overtakes < limits_.max_overtakes) {
     set_reason(sequence, WaitReason::kTokens);
     return Look::kPassed;
   }
@@ -197,7 +187,11 @@ Scheduler::Impl::Look Scheduler::Impl::try_start(Sequence& sequence, bool may_de
   if (sequence.blocks_needed > room_for_admission() && !(pushes && push_out_for_blocks(sequence, prefix))) {
     return blocked();
   }
-  if (running_.size() >= limits_.max_running) CHECK(push_out(sequence, Need::kSlot));
+  if (running_.size() >= limits_.max_running && !push_out(sequence, Need::kSlot)) {
+    Sequence* victim = victim_for_share(sequence);
+    CHECK(victim != nullptr, "there was a slot, or somebody to give one");
+    preempt(*victim);
+  }
   if (step_.tokens_left == 0 && !push_out(sequence, Need::kRow)) {
     set_reason(sequence, WaitReason::kTokens);
     return Look::kPassed;
@@ -208,6 +202,7 @@ Scheduler::Impl::Look Scheduler::Impl::try_start(Sequence& sequence, bool may_de
   if (count < sequence.to_go()) {
     // The first of the prompts that go on leaves half to others, as in plan_level().
     if (!step_.prefilling && waiting_.size() > 0) count = std::min(count, (step_.tokens_left + 1) / 2);
+    if (!step_.prefilling) step_.short_tokens = std::max<uint64_t>(step_.short_tokens, sequence.to_go() / 4);
     step_.prefilling = true;
     newcomers_.push_back(&sequence);
   }

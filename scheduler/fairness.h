@@ -11,6 +11,9 @@
 // save up for later: when it comes back its service is lifted to the least of those that wait, or, where nobody waits,
 // of the one that was first in line last. It keeps its own where that is more.
 //
+// Slots are shared too: a tenant that holds fewer of them than its part takes one, at once, from a tenant that holds
+// more than its own (preemption.cpp). Otherwise long prompts or answers of one would keep all of them for a long time.
+//
 // Tenants are kept while they have a request, and the last kIdleTenantsMax after that, the longest idle forgotten
 // first: what is lost with one is what it had been served beyond the others.
 // Thread-safety: step thread only.
@@ -33,6 +36,8 @@ struct Tenant {
   double service = 0;
   uint32_t requests = 0;  // not ended
   uint32_t waiting = 0;   // sequences in the queue; kept by SequenceQueue
+  uint32_t running = 0;   // sequences that run; kept by the scheduler
+  uint64_t turn = 0;      // the last round in which its prompts got tokens
   boost::intrusive::list_member_hook<> idle;
 
   void charge(double cost) { service += cost / weight; }
@@ -45,6 +50,9 @@ class Fairness {
   Tenant& join(uint64_t id, double weight);
   void leave(Tenant& tenant);
 
+  // Its part of `slots`, by weight among the tenants that have requests.
+  double share_of(const Tenant& tenant, uint32_t slots) const { return slots * tenant.weight / busy_weight_; }
+
   uint32_t size() const { return static_cast<uint32_t>(tenants_.size()); }
   const Tenant* find(uint64_t id) const;
 
@@ -56,7 +64,8 @@ class Fairness {
       Tenant, boost::intrusive::member_hook<Tenant, boost::intrusive::list_member_hook<>, &Tenant::idle>>;
 
   std::unordered_map<uint64_t, Tenant> tenants_;
-  IdleList idle_;  // the longest idle first
+  IdleList idle_;           // the longest idle first
+  double busy_weight_ = 0;  // of those with requests
 };
 
 }  // namespace twostroke

@@ -63,11 +63,13 @@ std::string Scheduler::Impl::check_tenants(const std::vector<const Sequence*>& w
     ++counts[tenant].first;
   }
   for (const Sequence* sequence : waiting) ++counts[sequence->request->request.tenant].second;
+  std::map<uint64_t, uint32_t> running;
+  for (const Sequence* sequence : running_) ++running[sequence->request->request.tenant];
   for (const auto& [id, count] : counts) {
     const Tenant* tenant = fairness_.find(id);
     if (tenant == nullptr) continue;
-    if (tenant->requests != count.first || tenant->waiting != count.second) {
-      return "tenant " + std::to_string(id) + " counts its requests wrongly";
+    if (tenant->requests != count.first || tenant->waiting != count.second || tenant->running != running[id]) {
+      return "tenant " + std::to_string(id) + " counts its requests or sequences wrongly";
     }
   }
   return {};

@@ -39,6 +39,7 @@ void Scheduler::Impl::enter_running(Sequence& sequence) {
   blocks_promised_ += promised_to(sequence);
   --gauges_.sequences_waiting;
   ++gauges_.sequences_running;
+  if (live.tenant != nullptr) ++live.tenant->running;
   if (live.running++ == 0) {
     --gauges_.requests_waiting;
     ++gauges_.requests_running;
@@ -70,6 +71,7 @@ void Scheduler::Impl::leave_running(Sequence& sequence, bool forget_blocks) {
   std::erase(running_, &sequence);
   ++gauges_.sequences_waiting;
   --gauges_.sequences_running;
+  if (live.tenant != nullptr) --live.tenant->running;
   if (--live.running == 0) {
     ++gauges_.requests_waiting;
     --gauges_.requests_running;

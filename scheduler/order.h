@@ -9,9 +9,10 @@
 //              what the prefix cache has of it. Estimated when it enters the queue, looked up again before it starts.
 //              The eldest of a priority is overtaken by its equals at most max_overtakes times.
 //
-// Aging: nothing waits for ever behind better priorities (or anything else). Once in every aging interval the sequence
-// that has waited longest, if it has waited an interval at least, is taken out of its order: its request goes before
-// all that have not aged, and keeps that place for good, also when it gives way. So of k requests that wait behind a
+// Aging: nothing waits for ever behind better priorities. Once in every aging interval the sequence that has waited
+// longest of those for which there is a better priority, if it has waited an interval at least, is taken out of its
+// order: its request goes before all that have not aged, with half of a step's prefill tokens at most while others want
+// some, and keeps that place for good, also when it gives way. So of k requests that wait behind a
 // stream of better ones the last has its turn after k intervals at most, while a flood of old requests cannot push
 // aside those of a better priority, or other tenants, but for one in each interval.
 #pragma once
@@ -53,7 +54,7 @@ constexpr Level kAgedLevel = std::numeric_limits<Level>::min();
 enum class WaitReason : uint8_t {
   kTurn,     // no step has looked at it yet: others go first
   kSlot,     // max_running sequences run
-  kTokens,   // the step's tokens are used up, or it yields to prompts that end within this step
+  kTokens,   // the step's tokens are used up, or it yields to shorter prompts
   kBlocks,   // fewer blocks are free than it needs
   kPrefix,   // another sequence is computing the beginning of its prompt
   kGaveWay,  // in that step sequences gave way, and it goes before none of them

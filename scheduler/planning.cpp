@@ -1,7 +1,7 @@
 // A step is decided: a row for everything that has one token to go, then prefill chunks of those that run and of
 // newcomers.
 #include <algorithm>
-#include <limits>
+#include <tuple>
 
 #include "kernels/check.h"
 #include "scheduler/scheduler_impl.h"
@@ -89,8 +89,37 @@ void Scheduler::Impl::plan_prefills() {
                                         : std::min(prefills_[begin]->level(), waiting->level());
     size_t end = begin;
     while (end < prefills_.size() && prefills_[end]->level() == level) ++end;
+    // What has aged goes first, but not alone: its prompt may be long.
+    const bool others = end < prefills_.size() || waiting_.first_at(level + 1) != nullptr;
+    const uint32_t kept = level == kAgedLevel && others ? step_.tokens_left / 2 : 0;
+    step_.tokens_left -= kept;
     plan_level(level, std::span(prefills_).subspan(begin, end - begin));
+    step_.tokens_left += kept;
     begin = end;
+  }
+}
+
+// Where tenants are served fairly: one after the other, the least served first.
+void Scheduler::Impl::plan_level(Level level, std::span<Sequence* const> prefills) {
+  if (limits_.order != Order::kFair) return plan_line(level, nullptr, prefills);
+  ++turns_;
+  while (step_.tokens_left > 0 || !step_.closed) {
+    // A tenant whose turn was is not asked again.
+    const auto had_turn = [&](const Sequence* sequence) { return sequence->request->tenant->turn == turns_; };
+    while (!prefills.empty() && had_turn(prefills.front())) prefills = prefills.subspan(1);
+    const Sequence* waiting = step_.closed ? nullptr : waiting_.first_at(level);
+    while (waiting != nullptr && waiting->level() == level && had_turn(waiting)) waiting = waiting_.next_line(*waiting);
+    if (waiting != nullptr && waiting->level() != level) waiting = nullptr;
+    if (prefills.empty() && waiting == nullptr) return;
+    Tenant* tenant = waiting != nullptr ? waiting->request->tenant : prefills.front()->request->tenant;
+    if (!prefills.empty() && prefills.front()->request->tenant->service <= tenant->service) {
+      tenant = prefills.front()->request->tenant;
+    }
+    tenant->turn = turns_;
+    const auto is_its = [&](const Sequence* sequence) { return sequence->request->tenant == tenant; };
+    const auto first = std::ranges::find_if(prefills, is_its);
+    const auto last = std::find_if_not(first, prefills.end(), is_its);
+    plan_line(level, tenant, std::span(first, last));
   }
 }
 
@@ -109,31 +138,48 @@ void Scheduler::Impl::list_prefills() {
   for (Sequence* sequence : order_) {
     if (sequence->state == SequenceState::kRunning && sequence->to_go() > 1) prefills_.push_back(sequence);
   }
-  step_.prefilling = !prefills_.empty();
   if (limits_.order != Order::kFair) return;
   std::ranges::sort(prefills_, [](const Sequence* a, const Sequence* b) {
-    const double service_a = a->request->tenant->service;
-    const double service_b = b->request->tenant->service;
-    if (a->level() != b->level() || service_a == service_b) return precedes(*a, *b);
-    return service_a < service_b;
+    const Tenant& tenant_a = *a->request->tenant;
+    const Tenant& tenant_b = *b->request->tenant;
+    if (a->level() != b->level() || &tenant_a == &tenant_b) return precedes(*a, *b);
+    return std::tie(tenant_a.service, tenant_a.id) < std::tie(tenant_b.service, tenant_b.id);
   });
 }
 
 // The first of the running prompts gets half of the tokens, so that it advances whoever comes. The other half is first
-// for newcomers whose prompt ends in this step: a short one does not wait behind long ones. What they leave goes to all
-// running prompts in their order, and then to newcomers whose prompt is longer.
-void Scheduler::Impl::plan_level(Level level, std::span<Sequence* const> prefills) {
+// for the short ones, running or new: what would end in a few steps, or has a quarter of what the first still has at
+// most, does not wait behind it. What they leave goes to all running prompts in their order, and then to newcomers that
+// are longer.
+void Scheduler::Impl::plan_line(Level level, const Tenant* tenant, std::span<Sequence* const> prefills) {
   newcomers_.clear();
+  step_.prefilling = !prefills.empty();
+  step_.short_tokens = uint64_t{kShortSteps} * step_.tokens_left;
   if (!prefills.empty()) {
-    if (limits_.order == Order::kFair) admit_level(level, prefills.front()->request->tenant->service);
-    const Sequence* waiting = step_.closed ? nullptr : waiting_.first_at(level);
-    const bool shares = prefills.size() > 1 || (waiting != nullptr && waiting->level() == level);
-    grow_row(*prefills.front(), shares ? (step_.tokens_left + 1) / 2 : step_.tokens_left);
+    Sequence& first = *prefills.front();
+    step_.short_tokens = std::max<uint64_t>(step_.short_tokens, first.to_go() / 4);
+    const bool shares = prefills.size() > 1 || (!step_.closed && waiting_.first_in_line(level, tenant) != nullptr);
+    grow_row(first, shares ? (step_.tokens_left + 1) / 2 : step_.tokens_left);
+    grow_short(prefills.subspan(1));
   }
-  admit_level(level, std::numeric_limits<double>::infinity());
+  admit_line(level, tenant);
   for (Sequence* sequence : prefills) grow_row(*sequence, step_.tokens_left);
   for (Sequence* sequence : newcomers_) grow_row(*sequence, step_.tokens_left);
-  admit_deferred(level);
+  admit_deferred(level, tenant);
+}
+
+// The short ones of the running prompts, the shortest first.
+void Scheduler::Impl::grow_short(std::span<Sequence* const> prefills) {
+  short_.clear();
+  for (Sequence* sequence : prefills) {
+    if (sequence->state == SequenceState::kRunning && sequence->to_go() <= step_.short_tokens) {
+      short_.push_back(sequence);
+    }
+  }
+  std::ranges::sort(short_, [](const Sequence* a, const Sequence* b) {
+    return a->to_go() != b->to_go() ? a->to_go() < b->to_go() : precedes(*a, *b);
+  });
+  for (Sequence* sequence : short_) grow_row(*sequence, step_.tokens_left);
 }
 
 // How many more tokens of it the blocks that it holds and those that are there have room for.

@@ -83,6 +83,25 @@ bool Scheduler::Impl::push_out(const Sequence& newcomer, Need need) {
   return true;
 }
 
+// Where tenants are served fairly: who gives its slot to `newcomer`, whose tenant holds fewer slots than its part, also
+// with this one. Of a tenant that holds more than its part, also without it: so that one cannot take it back. Of the
+// same level, and never one that has given way max_preemptions times, nor the oldest; of these the cheapest, of equals
+// the youngest. Null when there is none.
+Sequence* Scheduler::Impl::victim_for_share(const Sequence& newcomer) const {
+  const Tenant* taker = newcomer.request->tenant;
+  if (taker == nullptr || taker->running + 1 > fairness_.share_of(*taker, limits_.max_running)) return nullptr;
+  Sequence* best = nullptr;
+  for (size_t i = running_.size(); i-- > 1;) {
+    Sequence* candidate = running_[i];
+    const Tenant& giver = *candidate->request->tenant;
+    if (candidate->level() != newcomer.level() || candidate->preemptions >= limits_.max_preemptions) continue;
+    if (candidate->looked == looks_) continue;  // it has started in this very step
+    if (giver.running < 1 + fairness_.share_of(giver, limits_.max_running)) continue;
+    if (best == nullptr || is_cheaper(*candidate, *best)) best = candidate;
+  }
+  return best;
+}
+
 // Blocks for `newcomer` from what is worse than it; nobody is pushed out unless that is enough.
 bool Scheduler::Impl::push_out_for_blocks(const Sequence& newcomer, const Prefix& prefix) {
   int64_t room = room_for_admission();

@@ -25,8 +25,8 @@
 // waits
 //   before all priorities, and is not pushed out for any.
 // - A short prompt does not wait behind long ones: the first of the running prompts gets half of the step's prefill
-//   tokens at most while others want some, and newcomers whose prompt ends in this step come before longer ones of
-//   their priority, as often as max_overtakes allows.
+//   tokens at most while others want some, and short ones, running or new (what a few steps would compute, or a quarter
+//   of what the first still has), come before the longer ones of their priority, as often as max_overtakes allows.
 // - A prompt that begins like one that is being computed waits for that beginning, instead of computing it again; no
 //   longer than the other runs, and holding up nobody.
 // - When blocks run out the victim is, of those with the worst priority and none better than the one in need, the

@@ -44,6 +44,8 @@ namespace twostroke {
 constexpr uint32_t kAdmissionLookahead = 32;
 constexpr uint32_t kPrefixLookahead = 128;
 constexpr uint32_t kTenantLookahead = 8;
+// A prompt is short that would take so many steps with all of their prefill tokens.
+constexpr uint32_t kShortSteps = 4;
 
 struct Scheduler::Impl {
   Impl(const SchedulerLimits& wanted, const BackendInfo& info);
@@ -60,7 +62,9 @@ struct Scheduler::Impl {
   void plan_prefills();
   void list_prefills();
   void plan_level(Level level, std::span<Sequence* const> prefills);
+  void plan_line(Level level, const Tenant* tenant, std::span<Sequence* const> prefills);
   void advance_first();
+  void grow_short(std::span<Sequence* const> prefills);
   void grow_row(Sequence& sequence, uint32_t tokens_max);
   uint64_t fitting_tokens(const Sequence& sequence) const;
   void take_row(Sequence& sequence, uint32_t count);
@@ -86,8 +90,8 @@ struct Scheduler::Impl {
     kClosed,  // nobody starts any more in this step
   };
   void let_age();
-  void admit_level(Level level, double service_below);
-  void admit_deferred(Level level);
+  void admit_line(Level level, const Tenant* tenant);
+  void admit_deferred(Level level, const Tenant* tenant);
   bool admit_eldest(Level level);
   bool take_look(Sequence& sequence, Look look);
   Look look_at(Sequence& sequence);
@@ -117,6 +121,7 @@ struct Scheduler::Impl {
   enum class Need : uint8_t { kSlot, kRow, kBlock };
   Sequence* worse_victim(const Sequence& newcomer, Need need) const;
   bool push_out(const Sequence& newcomer, Need need);
+  Sequence* victim_for_share(const Sequence& newcomer) const;
   bool push_out_for_blocks(const Sequence& newcomer, const Prefix& prefix);
   uint32_t uncached_work(const Sequence& sequence) const;
   bool frees_a_block(const Sequence& sequence) const;
@@ -251,6 +256,7 @@ struct Scheduler::Impl {
   SchedulerGauges gauges_;
   std::unique_ptr<JournalWriter> journal_;  // null: nobody records
   uint64_t looks_ = 0;                      // calls of schedule()
+  uint64_t turns_ = 0;                      // rounds in which tenants had their turns: plan_level()
   uint64_t arrivals_ = 0;
   SequenceId sequences_made_ = 0;
 
@@ -268,6 +274,7 @@ struct Scheduler::Impl {
     bool closed = false;            // nobody starts any more
     bool prefilling = false;        // a prompt is under way that does not end in this step
     uint32_t prefill_tokens = 0;    // planned so far
+    uint64_t short_tokens = 0;      // what a prompt may have to go to be short: plan_level()
     uint32_t aside = 0;             // looked at and put aside
     bool masks_due = false;         // rows have masks that are not filled yet
     TimeNs now = 0;
@@ -285,7 +292,8 @@ struct Scheduler::Impl {
   std::vector<Sequence*> order_;
   std::vector<Sequence*> prefills_;
   std::vector<Sequence*> newcomers_;  // of the level being planned
-  std::vector<Sequence*> passed_;     // looked at in this step, and not admitted
+  std::vector<Sequence*> short_;
+  std::vector<Sequence*> passed_;  // looked at in this step, and not admitted
   // Prompts being computed whose next block the prefix cache will know.
   struct InFlight {
     uint64_t hash;  // of that block, as the prefix cache sees it

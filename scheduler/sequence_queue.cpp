@@ -1,6 +1,7 @@
 #include "scheduler/sequence_queue.h"
 
 #include <algorithm>
+#include <iterator>
 #include <tuple>
 
 #include "kernels/check.h"
@@ -94,10 +95,25 @@ Sequence* SequenceQueue::first_at(Level level) {
   return line == line_order_.end() ? nullptr : &*line->sequences.begin();
 }
 
-Sequence* SequenceQueue::next(const Sequence& sequence) {
+Sequence* SequenceQueue::first_in_line(Level level, const Tenant* tenant) {
+  const auto found = lines_.find({tenant != nullptr ? tenant->id : 0, level});
+  return found == lines_.end() ? nullptr : &*found->second.sequences.begin();
+}
+
+Sequence* SequenceQueue::next_in_line(const Sequence& sequence) {
   Line& line = line_of(sequence);
   auto behind = line.sequences.iterator_to(sequence);
-  return ++behind != line.sequences.end() ? const_cast<Sequence*>(&*behind) : next_line(sequence);
+  return ++behind != line.sequences.end() ? const_cast<Sequence*>(&*behind) : nullptr;
+}
+
+bool SequenceQueue::has_other_lines(const Sequence& sequence) const {
+  const auto [first, last] = line_order_.equal_range(sequence.level(), LineOrder{});
+  return first != last && std::next(first) != last;
+}
+
+Sequence* SequenceQueue::next(const Sequence& sequence) {
+  Sequence* behind = next_in_line(sequence);
+  return behind != nullptr ? behind : next_line(sequence);
 }
 
 Sequence* SequenceQueue::next_line(const Sequence& sequence) {

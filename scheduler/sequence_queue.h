@@ -44,7 +44,11 @@ class SequenceQueue {
   Sequence* next(const Sequence& sequence);
   // The first of the line behind that of `sequence`.
   Sequence* next_line(const Sequence& sequence);
-  bool same_line(const Sequence& a, const Sequence& b) const { return a.line == b.line; }
+
+  // By line; `tenant` is null where lines are everybody's. Null when there is none.
+  Sequence* first_in_line(Level level, const Tenant* tenant);
+  Sequence* next_in_line(const Sequence& sequence);
+  bool has_other_lines(const Sequence& sequence) const;  // at its level
 
   // The one that arrived first, of this very level. With Order::kShortest only: everywhere else lines stand in order
   // of arrival. Null when there is none.

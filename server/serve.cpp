@@ -42,7 +42,10 @@ SchedulerLimits scheduler_limits(const ServeConfig& c, const std::optional<CostC
           .itl_target_ns = static_cast<TimeNs>(c.itl_target_ms * static_cast<double>(kMillisecondNs)),
           .max_waiting_requests = c.max_waiting_requests,
           .max_waiting_tokens = c.max_waiting_tokens,
+          .order = order_named(c.order).value(),
+          .aging_ms = c.aging_ms,
           .max_overtakes = c.max_overtakes,
+          .max_preemptions = c.max_preemptions,
           .prefix_cache = c.prefix_cache,
           .costs = costs,
           .max_draft_tokens = c.speculation == "ngram" ? c.max_draft_tokens : 0};
@@ -114,8 +117,12 @@ int serve(const ServeConfig& config) {
   start_logging(config.log_level, config.log_format);
   const std::string name = model_name(config);
   spdlog::info("twostroke {} loads {}", kVersion, log_text(config.model));
-  const Result<std::vector<std::string>> api_keys = load_api_keys(config);
+  const Result<std::vector<ApiKey>> api_keys = load_api_keys(config);
   if (!api_keys.ok()) return fail(api_keys.status());
+  Result<openai::Tenants> tenants = load_tenants(config, *api_keys);
+  if (!tenants.ok()) return fail(tenants.status());
+  std::vector<std::string> secrets;
+  for (const ApiKey& key : *api_keys) secrets.push_back(key.key);
   Result<ModelText> text = load_model_text(config.model, config.chat_template);
   if (!text.ok()) return fail(text.status());
 
@@ -140,7 +147,7 @@ int serve(const ServeConfig& config) {
                   record.remote, log_text(record.request_id));
   };
   http::HttpServer server(io, http_limits(config), std::move(router), on_access,
-                          http::AccessPolicy(*api_keys, config.allowed_origins));
+                          http::AccessPolicy(secrets, config.allowed_origins));
   server_pointer = &server;
   // The port is taken before the model is loaded: a wrong address shows at once, and probes see "loading".
   if (const Status status = server.listen(config.host, config.port); !status.ok()) return fail(status);
@@ -209,6 +216,7 @@ int serve(const ServeConfig& config) {
                  .pending_events_max = config.max_pending_events,
                  .whole_answer_bytes_max = config.max_whole_answer_bytes,
                  .keep_alive = milliseconds(config.sse_keep_alive_ms)},
+      .tenants = *std::move(tenants),
       .grammars = openai::GrammarCache(
           {.entries_max = config.max_cached_grammars, .source_bytes_max = config.max_cached_grammar_bytes}),
       .responses = openai::ResponseStore({.responses_max = config.max_stored_responses,

@@ -42,8 +42,13 @@ std::optional<uint64_t> AccessPolicy::tenant_of_key(std::string_view key) const 
   bool known = false;
   for (const Digest& own : keys_) known |= CRYPTO_memcmp(own.data(), asked.data(), own.size()) == 0;
   if (!known || key.empty()) return std::nullopt;
+  return tenant_of(key);
+}
+
+uint64_t AccessPolicy::tenant_of(std::string_view key) {
+  const Digest whole = digest(key);
   uint64_t tenant = 0;
-  std::memcpy(&tenant, asked.data(), sizeof(tenant));
+  std::memcpy(&tenant, whole.data(), sizeof(tenant));
   return std::max<uint64_t>(tenant, 1);
 }
 

@@ -35,6 +35,9 @@ class AccessPolicy {
   // 0 when no key is needed; nothing when the request may not go on.
   std::optional<uint64_t> tenant(const HttpRequest& request) const;
 
+  // The same number, of a key by itself.
+  static uint64_t tenant_of(std::string_view key);
+
   // What every answer to a request with this Origin ("" without one) carries.
   Headers headers(std::string_view origin) const;
   // The same for the answer to an OPTIONS request of a path that takes the methods of `allow`.

@@ -2,7 +2,8 @@
 //
 // Without API keys and without `cache_salt` in the request everybody shares (salt 0). With keys each key has a cache of
 // its own, and within it each `cache_salt`: what one tenant has asked cannot be told from another's times to the first
-// token, whatever salt is guessed.
+// token, whatever salt is guessed. The users of one key share its cache, since an operator chose to give them one key,
+// and `user` is whatever a client writes; who wants them apart sends a `cache_salt` for each.
 #pragma once
 
 #include <cstdint>

@@ -70,6 +70,7 @@ void copy_shared_parameters(const Json& from, Json& body) {
       "top_p",
       "truncate_prompt_tokens",
       "use_beam_search",
+      "user",
       "web_search_options",
   };
   for (const char* name : kNames) {

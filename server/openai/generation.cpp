@@ -37,6 +37,7 @@ Generation::Generation(Service& service, asio::any_io_executor executor, const G
     : service_(service),
       options_(options),
       cache_salt_(cache_salt(tenant, options.cache_salt)),
+      tenant_(Tenants::id_of(tenant, options.user)),
       ids_(std::make_shared<std::vector<RequestId>>()) {
   // The ids are complete before the first event can arrive: start() fills them before it submits.
   queue_ = std::make_shared<EventQueue>(std::move(executor), service.limits.pending_events_max,
@@ -111,6 +112,7 @@ Request Generation::make_request(std::vector<TokenId> prompt, uint32_t index, co
   request.bad_words = prepared.bad_words;
   request.prompt_logprobs = options_.prompt_logprobs;
   request.priority = options_.priority;
+  service_.tenants.mark(request, tenant_);
   request.objectives = options_.objectives;
   if (prepared.grammar == nullptr) return request;
   for (uint32_t sequence = 0; sequence < options_.n; ++sequence) {

@@ -116,6 +116,7 @@ class Generation {
   Service& service_;
   GenerationOptions options_;
   const uint64_t cache_salt_;
+  const uint64_t tenant_;  // Tenants::id_of()
   std::shared_ptr<EventQueue> queue_;
   std::shared_ptr<std::vector<RequestId>> ids_;  // shared with the overflow callback
   std::vector<Part> parts_;

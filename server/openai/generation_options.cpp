@@ -127,6 +127,7 @@ void read_engine_options(FieldReader& fields, GenerationOptions& options) {
   options.priority = static_cast<int32_t>(fields.integer("priority", INT32_MIN, INT32_MAX).value_or(0));
   options.objectives = read_objectives(fields);
   options.cache_salt = read_cache_salt(fields);
+  options.user = fields.string("user").value_or("");
 }
 
 }  // namespace

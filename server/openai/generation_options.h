@@ -47,6 +47,7 @@ struct GenerationOptions {
   int32_t priority = 0;
   Objectives objectives;
   std::string cache_salt;
+  std::string user;  // tells tenants apart where there are no API keys (tenants.h)
   bool stream = false;
   bool include_usage = false;
   bool continuous_usage = false;  // every chunk has the usage so far

@@ -15,6 +15,7 @@
 #include "server/openai/event_queue.h"
 #include "server/openai/grammar_cache.h"
 #include "server/openai/responses/response_store.h"
+#include "server/openai/tenants.h"
 #include "server/text/grammar/token_trie.h"
 #include "server/text/jinja/template.h"
 #include "server/text/reply/reply_syntax.h"
@@ -44,6 +45,7 @@ struct Service {
   int64_t created = 0;                              // seconds since 1970, of the model entry
   std::string openapi;                              // the document of GET /openapi.json
   ServiceLimits limits;
+  Tenants tenants;
   std::atomic<size_t> preparing{0};
   mutable GrammarCache grammars;  // thread-safe
   ResponseStore responses;        // thread-safe

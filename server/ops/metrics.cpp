@@ -187,6 +187,13 @@ struct Metrics::Impl {
                                     "Prompt tokens looked up in the prefix cache, once per request.");
   Counter& prefix_hits =
       counter("twostroke_prefix_cache_hit_tokens_total", "Prompt tokens found in the prefix cache, once per request.");
+  Counter& preemptions_for_priority =
+      counter("twostroke_preemptions_for_priority_total", "Of the preemptions, those that let a better priority in.");
+  Family<Gauge>& waiting_by_reason = gauges("twostroke_sequences_waiting_by_reason",
+                                            "Sequences in the queue, by why they did not start when last looked at.");
+  Gauge* waiting_of[kWaitReasons] = {};
+  Gauge& kv_headroom =
+      gauge("twostroke_kv_headroom_blocks", "KV blocks that admission keeps free besides, since blocks last ran out.");
   Counter& preemptions =
       counter("twostroke_preemptions_total", "Sequences that gave up their blocks to be computed again later.");
 
@@ -234,6 +241,10 @@ struct Metrics::Impl {
       chunk_tokens_of[i] = &chunk_tokens.Add(reason);
       budgets_of[i] = &budgets.Add(reason);
     }
+    for (size_t i = 0; i < kWaitReasons; ++i) {
+      const std::string reason(name_of(static_cast<WaitReason>(i)));
+      waiting_of[i] = &waiting_by_reason.Add({{"reason", reason}});
+    }
     gauges("twostroke_build_info", "Always 1; what runs is in the labels.")
         .Add({{"version", labels.version},
               {"model", labels.model},
@@ -275,6 +286,7 @@ struct Metrics::Impl {
     prefix_queries.Increment(counts.prefix_queries);
     prefix_hits.Increment(counts.cached_tokens);
     preemptions.Increment(counts.preemptions);
+    preemptions_for_priority.Increment(counts.preemptions_for_priority);
   }
 
   void observe_gauges(const SchedulerGauges& gauges) {
@@ -287,6 +299,8 @@ struct Metrics::Impl {
       const bool decided = i == static_cast<size_t>(gauges.chunk_reason);
       chunk_tokens_of[i]->Set(decided ? gauges.prefill_chunk_tokens : 0);
     }
+    for (size_t i = 0; i < kWaitReasons; ++i) waiting_of[i]->Set(gauges.sequences_by_reason[i]);
+    kv_headroom.Set(gauges.blocks_headroom);
     ridge_tokens.Set(gauges.ridge_tokens);
     cost_error.Set(gauges.cost_error_ratio);
     kv_free.Set(gauges.blocks_free);

@@ -189,6 +189,24 @@ TEST(Config, AListComesFromThePlaceThatHasPrecedence) {
             (Keys{"flag-1", "flag-2"}));
 }
 
+TEST(Config, TheOrderOfRequestsAndItsBounds) {
+  EXPECT_EQ(config_of({}).order, "fcfs");
+  const ServeConfig config = config_of({"--order", "fair", "--aging-ms=500", "--max-preemptions", "2",
+                                        "--tenant-weight", "a=b=2.5", "--tenant-weight=c=1"});
+  EXPECT_EQ(config.order, "fair");
+  EXPECT_EQ(config.aging_ms, 500u);
+  EXPECT_EQ(config.max_preemptions, 2u);
+  EXPECT_EQ(config.tenant_weights, (std::vector<std::string>{"a=b=2.5", "c=1"}));
+  EXPECT_EQ(parse_tenant_weight("a=b=2.5")->name, "a=b");
+  EXPECT_EQ(parse_tenant_weight("a=b=2.5")->weight, 2.5);
+  expect_refused({"--order=best"});
+  expect_refused({"--aging-ms=-1"});
+  expect_refused({"--tenant-weight=a=1"});  // first come, first served: weights mean nothing
+  for (const char* weight : {"a", "=1", "a=", "a=0", "a=101", "a=1x", "a=nan"}) {
+    expect_refused({"--order=fair", std::string("--tenant-weight=") + weight});
+  }
+}
+
 TEST(Config, ApiKeysAreNotPrinted) {
   const Parsed parsed = parse({"--print-config", "--api-key=hush-hush", "--allowed-origin=http://localhost:3000"});
   EXPECT_EQ(parsed.out.find("hush"), std::string::npos) << parsed.out;

@@ -64,11 +64,12 @@ TEST(Explain, NamesAFullStepAndWhoIsBefore) {
   ASSERT_TRUE(harness.submit(make_request(1, make_prompt(20), 4)).ok());
   ASSERT_TRUE(harness.submit(make_request(2, make_prompt(9, 10), 4)).ok());
   ASSERT_TRUE(harness.submit(make_request(3, make_prompt(12, 20), 4)).ok());
+  ASSERT_TRUE(harness.submit(make_request(4, make_prompt(4, 30), 4)).ok());
   harness.step();
-  const SequenceExplanation one = explained(harness, 3);
+  const SequenceExplanation one = explained(harness, 4);
   EXPECT_EQ(one.wait, WaitFor::kStepFull);
   EXPECT_EQ(one.queue_position, 1);
-  EXPECT_EQ(one.queue_tokens_before, 9u);
+  EXPECT_EQ(one.queue_tokens_before, 12u);
   EXPECT_EQ(one.predicted_start_ns, -1) << "no step times are known yet";
 }
 

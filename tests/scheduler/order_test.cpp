@@ -202,6 +202,24 @@ TEST_P(BesideLongPrompts, AShortOneWaitsForAFewChunksOnly) {
   EXPECT_FALSE(run.first_token.contains(1));
 }
 
+// Decodes leave a step few tokens for prompts; what is short there is less than what a few steps could take.
+TEST_P(BesideLongPrompts, ALessLongOneDoesNotWaitForItsEndBesideDecodes) {
+  VirtualRun run(limits());
+  for (RequestId id = 1; id <= 30; ++id) {
+    Request request = long_request(id, 20);
+    request.max_tokens = 5000;
+    run.submit(std::move(request));
+  }
+  while (run.first_token.size() < 30) run.step();
+  run.submit(long_request(31));
+  for (int i = 0; i < 5; ++i) run.step();
+  run.submit(long_request(32, 2000));
+  const TimeNs before = run.now();
+  while (!run.first_token.contains(32)) run.step();
+  EXPECT_LE(run.now() - before, 400 * kMillisecondNs) << "twice what it takes alone beside them, and a little";
+  EXPECT_FALSE(run.first_token.contains(31));
+}
+
 TEST_P(BesideLongPrompts, AShortOnePassesLongOnesThatRunAndLongOnesThatWait) {
   VirtualRun run(limits());
   for (RequestId id = 1; id <= 4; ++id) run.submit(long_request(id, 20'000));

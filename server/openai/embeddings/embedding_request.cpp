@@ -56,7 +56,7 @@ std::variant<EmbeddingRequest, ApiError> parse_embedding_request(const Json& bod
   request.pooling = pooling == "last" ? Pooling::kLast : Pooling::kMean;
   request.dimensions = fields.integer("dimensions", 1, INT32_MAX);
   request.cache_salt = read_cache_salt(fields);
-  fields.string("user");  // who asks does not change the answer, but it is text
+  request.user = fields.string("user").value_or("");
   // What vLLM's service takes beyond this, and would change the answer.
   if (fields.find("messages") != nullptr) {
     fields.fail("messages", "'messages' is not supported by this endpoint: send the text as 'input'.");

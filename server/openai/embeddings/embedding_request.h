@@ -23,6 +23,7 @@ struct EmbeddingRequest {
   bool base64 = false;  // little-endian 32-bit floats in base64; otherwise an array of numbers
   std::optional<int64_t> dimensions;
   std::string cache_salt;
+  std::string user;
 };
 
 std::variant<EmbeddingRequest, ApiError> parse_embedding_request(const Json& body, int32_t vocab_size);

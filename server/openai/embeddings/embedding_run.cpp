@@ -6,10 +6,11 @@ namespace asio = boost::asio;
 
 // A request that pools has one event, its end, which a queue always takes: it cannot overflow.
 EmbeddingRun::EmbeddingRun(Service& service, asio::any_io_executor executor, Pooling pooling, uint64_t cache_salt,
-                           CallName name)
+                           uint64_t tenant, CallName name)
     : service_(service),
       pooling_(pooling),
       cache_salt_(cache_salt),
+      tenant_(tenant),
       name_(std::make_shared<const CallName>(std::move(name))),
       queue_(std::make_shared<EventQueue>(std::move(executor), service.limits.pending_events_max, [] {})) {}
 
@@ -34,6 +35,7 @@ Status EmbeddingRun::submit(const std::vector<TokenId>& input, size_t index) {
   request.prompt = input;
   request.pooling = pooling_;
   request.cache_salt = cache_salt_;
+  service_.tenants.mark(request, tenant_);
   const RequestId id = request.id;
   service_.hub.attach(id, queue_);
   service_.hub.index().add(id, name_);

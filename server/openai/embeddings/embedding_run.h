@@ -28,9 +28,9 @@ class EmbeddingRun {
   // Called for each input once, in the order in which they end, with numbers as the model gives them.
   using Sink = std::function<void(size_t input, std::span<const float> embedding)>;
 
-  // `name`: how people will ask about it (RequestIndex).
+  // `tenant`: Tenants::id_of(). `name`: how people will ask about it (RequestIndex).
   EmbeddingRun(Service& service, boost::asio::any_io_executor executor, Pooling pooling, uint64_t cache_salt,
-               CallName name);
+               uint64_t tenant, CallName name);
   ~EmbeddingRun();  // cancels what still runs
   EmbeddingRun(const EmbeddingRun&) = delete;
   EmbeddingRun& operator=(const EmbeddingRun&) = delete;
@@ -51,6 +51,7 @@ class EmbeddingRun {
   Service& service_;
   const Pooling pooling_;
   const uint64_t cache_salt_;
+  const uint64_t tenant_;
   const std::shared_ptr<const CallName> name_;
   const std::shared_ptr<EventQueue> queue_;
   std::unordered_map<RequestId, size_t> in_flight_;  // to the index of its input

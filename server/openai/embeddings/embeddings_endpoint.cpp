@@ -138,7 +138,8 @@ asio::awaitable<void> embeddings(Exchange& exchange, Service& service) {
     texts[input] = request->base64 ? as_base64(unit) : as_numbers(unit);
   };
   EmbeddingRun run(service, exchange.executor(), request->pooling,
-                   cache_salt(tenant_salt(exchange), request->cache_salt), call_name(exchange, ""));
+                   cache_salt(tenant_salt(exchange), request->cache_salt),
+                   Tenants::id_of(tenant_salt(exchange), request->user), call_name(exchange, ""));
   exchange.on_disconnect([&run] { run.abandon(); });
   const std::optional<ApiError> error = co_await run.run(inputs, sink);
   exchange.on_disconnect(nullptr);

@@ -52,6 +52,7 @@ const char* openapi_completions_part() {
         "ttft_ms": {"type": "number", "minimum": 0.001, "maximum": 86400000},
         "tpot_ms": {"type": "number", "minimum": 0.001, "maximum": 86400000}}},
       "cache_salt": {"type": "string", "minLength": 1, "maxLength": "$cache_salt_bytes_max", "description": "The prefix cache is shared only between requests of equal salt and API key"},
+      "user": {"type": "string", "description": "Tells tenants apart where the server has no API keys and shares its service fairly"},
       "stream": {"type": "boolean", "default": false}}},
   "ChoicesRequest": {
     "type": "object",
