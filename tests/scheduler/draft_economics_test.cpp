@@ -101,7 +101,8 @@ TEST(DraftEconomics, CountsPrefillAmongThoseWhoAreSlowed) {
 }
 
 TEST(DraftEconomics, TakesTheWorthiestOfAllRows) {
-  DraftEconomics economics(with_ridge(64), decodes(2), kNoLimit);
+  const CostModel costs = with_ridge(64);
+  DraftEconomics economics(costs, decodes(2), kNoLimit);
   std::vector<float> first = {0.9F, 0.8F, 0.7F};
   std::vector<float> second = {0.5F, 0.4F};
   economics.add(first);
@@ -114,7 +115,8 @@ TEST(DraftEconomics, TakesTheWorthiestOfAllRows) {
 }
 
 TEST(DraftEconomics, KeepsTheLimitAmongEquals) {
-  DraftEconomics economics(with_ridge(64), decodes(10), kNoLimit);
+  const CostModel costs = with_ridge(64);
+  DraftEconomics economics(costs, decodes(10), kNoLimit);
   std::vector<float> chance;
   for (int row = 0; row < 10; ++row) economics.add(chance = {0.75F});
   const DraftEconomics::Choice choice = economics.choose(4);
