@@ -1,8 +1,8 @@
 // LoadPlan: which requests arrive when. Made before the load starts, from a seed or a trace, so that every server that
 // is compared gets the same: arrivals are open-loop, they do not wait for answers.
 //
-// Traces: Azure's CSV (TIMESTAMP,ContextTokens,GeneratedTokens) and Mooncake's JSONL (timestamp in ms, input_length,
-// output_length; hash_ids: equal ids are equal runs of 512 tokens).
+// Traces are those that `twostroke simulate` reads (server/simulate/trace_file.h), and prompts are runs as there, so
+// that the same load can be simulated and measured.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,16 @@
 #include <vector>
 
 #include "kernels/status.h"
+#include "server/simulate/workload.h"
 
 namespace twostroke::load {
 
-constexpr uint32_t kBlockTokens = 512;  // of a trace's hash_ids
 constexpr uint32_t kPlanRequestsMax = 1'000'000;
 
 struct PlannedRequest {
   double at_seconds = 0;  // after the start
-  uint32_t prompt_tokens = 1;
   uint32_t output_tokens = 1;
-  uint64_t text_seed = 0;      // requests of different seeds have different prompts
-  uint32_t shared_tokens = 0;  // so many at the prompt's beginning are the same for all of one shared_seed
-  uint64_t shared_seed = 0;
-  std::vector<uint64_t> blocks;  // of a trace that has them: the prompt's runs of kBlockTokens
+  std::vector<simulate::TokenRun> prompt;  // equal runs are equal text
 };
 
 // One kind of request in a mix: "1500/128*0.3" has 1,500 prompt tokens, 128 output tokens, weight 0.3. Lengths vary

@@ -6,7 +6,7 @@
 #include "tests/bench/load/load_report.h"
 #include "tests/bench/load/prompt_text.h"
 #include "tests/bench/load/stream_reader.h"
-#include "tests/tools/temp_file.h"
+#include "tests/server/simulate/named_file.h"
 
 namespace twostroke::load {
 namespace {
@@ -25,7 +25,7 @@ TEST(LoadPlan, ArrivalsComeAtTheRateAndLengthsByTheWeights) {
   ASSERT_TRUE(plan.ok());
   EXPECT_NEAR(4000 / plan->back().at_seconds, 4, 0.2);
   size_t many = 0;
-  for (const PlannedRequest& request : *plan) many += request.prompt_tokens > 1000 ? 1 : 0;
+  for (const PlannedRequest& request : *plan) many += request.prompt.back().length > 1000 ? 1 : 0;
   EXPECT_NEAR(static_cast<double>(many) / 4000, 0.25, 0.03);
 }
 
@@ -37,13 +37,13 @@ TEST(LoadPlan, TheSameSeedGivesTheSamePlanAndAnotherDoesNot) {
   const auto other = make_plan(options);
   ASSERT_TRUE(first.ok() && again.ok() && other.ok());
   EXPECT_EQ((*first)[100].at_seconds, (*again)[100].at_seconds);
-  EXPECT_EQ((*first)[100].text_seed, (*again)[100].text_seed);
+  EXPECT_EQ((*first)[100].prompt, (*again)[100].prompt);
   EXPECT_NE((*first)[100].at_seconds, (*other)[100].at_seconds);
 }
 
 TEST(LoadPlan, ReadsBothKindsOfTraces) {
-  const TempFile azure(
-      "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.5,374,44\n2023-11-16 18:15:48.0,396,109\n");
+  const simulate::NamedFile azure(
+      "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.5,374,44\n2023-11-16 18:15:48.0,396,109\n", ".csv");
   LoadOptions options;
   options.trace = azure.path();
   options.trace_speed = 2;
@@ -53,33 +53,41 @@ TEST(LoadPlan, ReadsBothKindsOfTraces) {
   EXPECT_DOUBLE_EQ((*plan)[1].at_seconds, 0.75);
   EXPECT_EQ((*plan)[1].output_tokens, 109U);
 
-  const TempFile mooncake("{\"timestamp\": 0, \"input_length\": 700, \"output_length\": 5, \"hash_ids\": [3, 9]}\n");
+  const simulate::NamedFile mooncake(
+      "{\"timestamp\": 0, \"input_length\": 700, \"output_length\": 5, \"hash_ids\": [3, 9]}\n"
+      "{\"timestamp\": 9, \"input_length\": 900, \"output_length\": 5, \"hash_ids\": [3, 8]}\n",
+      ".jsonl");
   options.trace = mooncake.path();
   const auto blocks = make_plan(options);
   ASSERT_TRUE(blocks.ok()) << blocks.status().message();
-  EXPECT_EQ((*blocks)[0].blocks, (std::vector<uint64_t>{3, 9}));
+  ASSERT_EQ((*blocks)[0].prompt.size(), 2U);
+  EXPECT_EQ((*blocks)[0].prompt[0], (*blocks)[1].prompt[0]) << "equal ids are equal text";
+  EXPECT_NE((*blocks)[0].prompt[1].seed, (*blocks)[1].prompt[1].seed);
+  options.prompt_max = 600;
+  const auto cut = make_plan(options);
+  ASSERT_TRUE(cut.ok());
+  EXPECT_EQ((*cut)[0].prompt[0].length + (*cut)[0].prompt[1].length, 600U);
 }
 
 TEST(LoadPlan, NamesTheLineOfADamagedTrace) {
-  const TempFile trace(
-      "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.5,374,44\n2023-11-16 18:15:47,x,1\n");
+  const simulate::NamedFile trace(
+      "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.5,374,44\n2023-11-16 18:15:47,x,1\n", ".csv");
   LoadOptions options;
   options.trace = trace.path();
   const auto plan = make_plan(options);
   ASSERT_FALSE(plan.ok());
-  EXPECT_NE(plan.status().message().find("line 3"), std::string::npos) << plan.status().message();
+  EXPECT_NE(plan.status().message().find(".csv:3:"), std::string::npos) << plan.status().message();
 }
 
 TEST(LoadPlan, RefusesAPartOfAMixThatIsNone) {
-  for (const char* text : {"60", "60/", "0/5", "60/5*0", "60/5*-1", "60/5x", "/5", "nan/5"}) {
+  for (const char* text : {"60", "60/", "0/5", "60/5*0", "60/5*-1", "60/5*inf", "60/5x", "/5", "nan/5"}) {
     EXPECT_FALSE(parse_mix(text).ok()) << text;
   }
 }
 
 TEST(PromptText, SharesExactlyTheWordsThatItShould) {
-  PlannedRequest one = {.prompt_tokens = 100, .text_seed = 1, .shared_tokens = 60, .shared_seed = 5};
-  PlannedRequest two = one;
-  two.text_seed = 2;
+  const PlannedRequest one = {.prompt = {{.seed = 5, .length = 60}, {.seed = 1, .length = 40}}};
+  const PlannedRequest two = {.prompt = {{.seed = 5, .length = 60}, {.seed = 2, .length = 40}}};
   const std::string a = prompt_text(one, {});
   const std::string b = prompt_text(two, {});
   const std::string shared = words(60, 5);

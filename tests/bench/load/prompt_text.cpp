@@ -34,20 +34,17 @@ std::string words(uint32_t count, uint64_t seed) {
 }
 
 std::string prompt_text(const PlannedRequest& request, const TextScale& scale) {
-  const uint32_t total = std::max(1U, count_words(request.prompt_tokens - scale.fixed_tokens, scale.tokens_per_word));
+  double tokens = -scale.fixed_tokens;
+  for (const simulate::TokenRun& run : request.prompt) tokens += run.length;
+  uint32_t left = std::max(1U, count_words(tokens, scale.tokens_per_word));
   std::string text;
-  uint32_t made = 0;
-  if (request.shared_tokens > 0) {
-    made = std::min(total, count_words(request.shared_tokens, scale.tokens_per_word));
-    text = words(made, request.shared_seed);
+  for (const simulate::TokenRun& run : request.prompt) {
+    const bool last = &run == &request.prompt.back();
+    const uint32_t count = last ? left : std::min(left, count_words(run.length, scale.tokens_per_word));
+    text += words(count, run.seed);
+    left -= count;
   }
-  const uint32_t block = std::max(1U, count_words(kBlockTokens, scale.tokens_per_word));
-  for (const uint64_t id : request.blocks) {
-    const uint32_t count = std::min(block, total - made);
-    text += words(count, id + 1);
-    made += count;
-  }
-  return text + words(total - made, request.text_seed);
+  return text;
 }
 
 }  // namespace twostroke::load

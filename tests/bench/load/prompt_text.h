@@ -19,7 +19,7 @@ struct TextScale {
 
 std::string words(uint32_t count, uint64_t seed);
 
-// The prompt of a request: what it shares first, then its own.
+// The prompt of a request: the text of each run. The last gives room for what the server adds.
 std::string prompt_text(const PlannedRequest& request, const TextScale& scale);
 
 }  // namespace twostroke::load
