@@ -19,10 +19,11 @@ def keyed(tmp_path_factory):
     from conftest import Server
 
     file = tmp_path_factory.mktemp("keys") / "keys"
-    file.write_text("# the team's keys\n\n  key-three  \n")
+    file.write_text("# the team's keys\n\n  key-three \t gold  \n")
     running = Server(
         *["--drain-notice-ms", "0", "--backend", "sim", "--allowed-origin", "https://a.example"],
         *["--api-key", "key-one", "--api-key", "key-two", "--api-key-file", str(file)],
+        *["--order", "fair", "--tenant-weight", "gold=2"],
         env={"TWOSTROKE_API_KEY": "key-environment"},
     )
     yield running
@@ -135,6 +136,28 @@ def test_a_key_file_without_keys_does_not_open_the_server(tmp_path):
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert ended.returncode == 1
     assert "holds no key" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    "line, flag, complaint",
+    [
+        ("key gold", "silver=2", "no key has the name 'silver'"),
+        ("key gold medal", "gold=2", "a key's name has up to 64 letters"),
+        ("key gold", "gold=0", "a weight from 0.01 to 100"),
+    ],
+)
+def test_a_weight_needs_a_key_of_its_name(tmp_path, line, flag, complaint):
+    import subprocess
+
+    from conftest import BINARY, MODEL
+
+    file = tmp_path / "keys"
+    file.write_text(line + "\n")
+    command = [BINARY, "serve", "--model", MODEL, "--port", "0", "--backend", "sim", "--api-key-file", file]
+    command += ["--order", "fair", "--tenant-weight", flag]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert ended.returncode in (1, 2), ended.stderr
+    assert complaint in ended.stderr
 
 
 def test_a_stored_response_belongs_to_the_key_that_made_it(keyed):
