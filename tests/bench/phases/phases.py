@@ -7,7 +7,7 @@ c  1 to 32 sequences at once: both phases
 d  KV in blocks of 16 positions against one contiguous reservation for each sequence, at equal memory
 e  the time to the first token behind a long prefix that others share, with the prefix cache and without
 
-Prints tables and writes phases.svg and phases.json into --out.
+Nothing is drafted: speculation has a benchmark of its own. Prints tables and writes phases.svg and phases.json into --out.
 """
 
 import argparse
@@ -42,7 +42,7 @@ def ratio(options):
     count = 8 if options.quick else 24
     mixes = {"10:1": "800/80=", "1:1": "440/440=", "1:10": "80/800="}
     result = {}
-    with Server(options.model, "--context-max", 2048, "--no-prefix-cache") as server:
+    with Server(options.model, "--context-max", 2048, "--no-prefix-cache", "--speculation", "off") as server:
         server.load("--mix", "60/8=", "--rate", 1000, "--requests", 4)
         for name, mix in mixes.items():
             result[name] = requests(server.load("--mix", mix, "--rate", 1000, "--requests", count))
@@ -83,14 +83,17 @@ def paging(options):
     result = {}
     # 1,024 positions are the contiguous reservation: a sequence's whole context, whatever becomes of it.
     for name, block in {"blocks of 16": 16, "contiguous": 1024}.items():
-        flags = ["--context-max", 1024, "--kv-memory-mb", options.kv_mb, "--block-size", block, "--no-prefix-cache"]
+        flags = ["--context-max", 1024, "--kv-memory-mb", options.kv_mb, "--block-size", block, "--no-prefix-cache",
+                 "--speculation", "off"]
         with Server(options.model, *flags) as server:
             server.load("--mix", "60/8=", "--rate", 1000, "--requests", 4)
             watch = Watch(server)
-            report = server.load("--mix", "120/120", "--rate", 1000, "--requests", count)
+            # ShareGPT's mean lengths (161 and 338 tokens: Kwon et al., "Efficient Memory Management for Large Language
+            # Model Serving with PagedAttention", SOSP 2023).
+            report = server.load("--mix", "161/338", "--rate", 1000, "--requests", count)
             running, waste = watch.stop()
         result[name] = {"sequences": running, "waste": waste, "output tokens/s": report["output_tokens"] / report["seconds"]}
-    print(f"d  KV memory of {options.kv_mb} MiB, {count} requests of about 120 + 120 tokens at once, contexts up to 1,024")
+    print(f"d  KV memory of {options.kv_mb} MiB, {count} requests of about 161 + 338 tokens at once, contexts up to 1,024")
     table(
         ["KV", "sequences in flight", "KV waste %", "output tokens/s"],
         [[name, each["sequences"], 100 * each["waste"], each["output tokens/s"]] for name, each in result.items()],
