@@ -18,7 +18,7 @@ using Impl = SchedulerTestPeer::Impl;
 // A scheduler with something in every state: 1 decodes, its siblings follow it, 2 is in mid-prompt, 3 and 4 wait.
 class Populated : public Harness {
  public:
-  Populated() : Harness(limits()) {
+  explicit Populated(Order order = Order::kFcfs) : Harness(limits(order)) {
     Request first = make_request(1, make_prompt(9), 30);
     EXPECT_TRUE(submit(std::move(first)).ok());
     Request second = make_request(2, make_prompt(30, 20), 30);
@@ -36,8 +36,9 @@ class Populated : public Harness {
   }
 
  private:
-  static SchedulerLimits limits() {
+  static SchedulerLimits limits(Order order) {
     SchedulerLimits limits = small_limits();
+    limits.order = order;
     limits.max_running = 2;
     limits.max_chunk_tokens = 12;
     return limits;
@@ -127,6 +128,37 @@ INSTANTIATE_TEST_SUITE_P(
         StateMutation{"GaugeOff", "sequences_waiting", [](Populated& p) { ++p.impl().gauges_.sequences_waiting; }},
         StateMutation{"TokenGaugeOff", "waiting_prompt_tokens",
                       [](Populated& p) { --p.impl().gauges_.waiting_prompt_tokens; }}),
+    [](const auto& mutation) { return mutation.param.name; });
+
+class BrokenTenant : public ::testing::TestWithParam<StateMutation> {};
+
+TEST_P(BrokenTenant, IsFound) {
+  Populated populated(Order::kFair);
+  ASSERT_EQ(populated.scheduler.check_invariants(), "");
+  GetParam().breaks(populated);
+  EXPECT_THAT(populated.scheduler.check_invariants(), HasSubstr(GetParam().found));
+}
+
+Tenant& tenant_of(Populated& p, RequestId request) { return *p.sequence(request).request->tenant; }
+
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, BrokenTenant,
+    ::testing::Values(
+        StateMutation{"UnderAnotherId", "the queue does not hold", [](Populated& p) { ++tenant_of(p, 1).id; }},
+        StateMutation{"NegativeService", "counts more than its tenant got",
+                      [](Populated& p) { tenant_of(p, 1).service = -1; }},
+        StateMutation{"WeightNotCounted", "busy tenants is miscounted",
+                      [](Populated& p) { tenant_of(p, 1).weight = 2; }},
+        StateMutation{"IdleWithRequests", "contrary to its requests",
+                      [](Populated& p) { tenant_of(p, 1).requests = 0; }},
+        StateMutation{"RequestTooMany", "counts its requests", [](Populated& p) { ++tenant_of(p, 1).requests; }},
+        StateMutation{"WaitingTooMany", "counts its requests", [](Populated& p) { ++tenant_of(p, 3).waiting; }},
+        StateMutation{"RunningTooFew", "counts its requests", [](Populated& p) { --tenant_of(p, 1).running; }},
+        StateMutation{"ChargedToAnother", "charged to another",
+                      [](Populated& p) {
+                        static Tenant other;
+                        p.sequence(3).request->tenant = &other;
+                      }}),
     [](const auto& mutation) { return mutation.param.name; });
 
 // A block shared by sequences that differ: rows can be sound, and yet one reads what the other wrote.

@@ -219,5 +219,41 @@ TEST(Preemption, NeverEndsInALivelock) {
   EXPECT_EQ(harness.problem, "");
 }
 
+// Criterion 9: whoever has given way max_preemptions times is passed over while another can give way in its place.
+TEST(Preemption, WhoHasGivenWayTooOftenIsSpared) {
+  SchedulerLimits limits = wide_limits();
+  limits.max_preemptions = 2;
+  Harness harness(limits);
+  for (RequestId id = 1; id <= 4; ++id) {
+    ASSERT_TRUE(harness.submit(make_request(id, make_prompt(5, static_cast<TokenId>(7 * id)), 9)).ok());
+  }
+  harness.step();
+  auto& impl = SchedulerTestPeer::impl(harness.scheduler);
+  const auto victim = [&] {
+    const Sequence* found = impl.cheapest_victim(*SchedulerTestPeer::sequence(harness.scheduler, 1));
+    return found == nullptr ? 0 : found->request->request.id;
+  };
+  EXPECT_EQ(victim(), 4u);
+  SchedulerTestPeer::sequence(harness.scheduler, 4)->preemptions = 2;
+  EXPECT_EQ(victim(), 3u) << "the next youngest, though it loses as much";
+  SchedulerTestPeer::sequence(harness.scheduler, 3)->preemptions = 2;
+  SchedulerTestPeer::sequence(harness.scheduler, 2)->preemptions = 2;
+  EXPECT_EQ(victim(), 4u) << "when nobody else is left, the rule as before";
+}
+
+// Without headroom, whoever came back would start in the step after it gave way, and give way again.
+TEST(Preemption, AdmissionKeepsBlocksFreeAfterTheyRanOut) {
+  UnderPressure harness(8);
+  while (harness.step()) {
+    if (harness.counts.preemptions > 0) {
+      EXPECT_GT(harness.scheduler.gauges().blocks_headroom, 0u);
+    }
+  }
+  EXPECT_EQ(harness.problem, "");
+  EXPECT_GT(harness.total.preemptions, 0u);
+  EXPECT_LE(harness.total.preemptions, 2u * 8) << "nobody is sent back and forth";
+  EXPECT_EQ(harness.scheduler.gauges().blocks_headroom, 0u) << "with nothing running there is nothing to protect";
+}
+
 }  // namespace
 }  // namespace twostroke::test
