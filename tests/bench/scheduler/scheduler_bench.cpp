@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <memory>
 #include <new>
+#include <string>
 #include <vector>
 
 #include "kernels/check.h"
@@ -31,6 +32,7 @@ namespace {
 
 constexpr uint32_t kPrompt = 200;
 constexpr uint32_t kSteps = 2000;
+constexpr uint32_t kTenants = 100;
 
 // Gathers records as JournalFile does; what its thread takes is dropped.
 class DroppedJournal final : public JournalOutput {
@@ -49,7 +51,7 @@ class DroppedJournal final : public JournalOutput {
 class Bench {
  public:
   Bench(uint32_t running, uint32_t block_count, uint32_t max_running, JournalOutput* journal = nullptr,
-        uint32_t max_draft_tokens = 0) {
+        uint32_t max_draft_tokens = 0, Order order = Order::kFcfs) {
     BackendInfo info;
     info.vocab_size = 50'000;
     info.context_max = 8192;
@@ -59,6 +61,7 @@ class Bench {
     info.step_rows_max = 1024;
     info.step_drafts_max = 512;
     SchedulerLimits limits;
+    limits.order = order;
     limits.max_draft_tokens = max_draft_tokens;
     if (max_draft_tokens > 0) limits.costs.emplace().token_ns.fill(1e6);  // so that every draft pays
     limits.max_step_tokens = 4096;
@@ -77,6 +80,7 @@ class Bench {
     for (uint32_t i = 0; i < count; ++i) {
       Request request;
       request.id = ++requests_;
+      request.tenant = request.id % kTenants;
       request.prompt.assign(prompt, static_cast<TokenId>(request.id % 50'000));
       request.max_tokens = 8000;
       CHECK(scheduler_->submit(std::move(request), 0).ok());
@@ -157,21 +161,33 @@ BENCHMARK(decode_with_a_journal)
 
 // Everything that may run does.
 void decode_with_waiting_behind_the_running_limit(benchmark::State& state) {
-  Bench bench(256, 256 * (kPrompt + kSteps + 100) / 16, 256);
+  const auto order = static_cast<Order>(state.range(0));
+  Bench bench(256, 256 * (kPrompt + kSteps + 100) / 16, 256, nullptr, 0, order);
+  state.SetLabel(std::string(name_of(order)));
   bench.submit(10'000, kPrompt);
   measure(state, bench, 256);
   CHECK(bench.scheduler().gauges().sequences_waiting == 10'000);
 }
-BENCHMARK(decode_with_waiting_behind_the_running_limit)->Iterations(kSteps)->Unit(benchmark::kMicrosecond);
+BENCHMARK(decode_with_waiting_behind_the_running_limit)
+    ->ArgName("order")
+    ->DenseRange(0, 2)
+    ->Iterations(kSteps)
+    ->Unit(benchmark::kMicrosecond);
 
 // More could run, but there are no blocks for them: the queue is looked through in every step.
 void decode_with_waiting_for_blocks(benchmark::State& state) {
-  Bench bench(256, 256 * (kPrompt + 48) / 16, 1024);
+  const auto order = static_cast<Order>(state.range(0));
+  Bench bench(256, 256 * (kPrompt + 48) / 16, 1024, nullptr, 0, order);
+  state.SetLabel(std::string(name_of(order)));
   bench.submit(10'000, 6000);
   measure(state, bench, 256);
   CHECK(bench.scheduler().gauges().sequences_waiting == 10'000);
 }
-BENCHMARK(decode_with_waiting_for_blocks)->Iterations(20)->Unit(benchmark::kMicrosecond);
+BENCHMARK(decode_with_waiting_for_blocks)
+    ->ArgName("order")
+    ->DenseRange(0, 2)
+    ->Iterations(20)
+    ->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 }  // namespace twostroke
