@@ -43,14 +43,19 @@ class Server:
 
     def load(self, *flags):
         """A run of bench_load against it; its report."""
-        command = [BUILD / "bench_load", "--url", self.url, "--json", "-", *map(str, flags)]
-        return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+        return load(self.url, *flags)
 
     def metrics(self):
         """All samples: {'name{labels}': value}."""
         with urllib.request.urlopen(self.url.removesuffix("/v1") + "/metrics") as answer:
             text = answer.read().decode()
         return {name: float(value) for name, value in re.findall(r"^([a-z_]+(?:\{[^}]*\})?) (\S+)$", text, re.M)}
+
+
+def load(url, *flags):
+    """A run of bench_load against any server; its report."""
+    command = [BUILD / "bench_load", "--url", url, "--json", "-", *map(str, flags)]
+    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
 
 
 def table(header, rows):
