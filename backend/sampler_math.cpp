@@ -12,6 +12,7 @@ namespace twostroke {
 namespace {
 
 constexpr size_t kLanes = 8;
+constexpr size_t kPart = 2048;  // logits among which the greatest is looked for once it is known to be there
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kExponentMin = -88;  // -127 ln 2, rounded: exponential() gives 0 for it
 
@@ -34,10 +35,12 @@ float exponential(float x) {
   return series * std::bit_cast<float>((exponent + 127) << 23);
 }
 
-}  // namespace
+struct PartGreatest {
+  float logit;
+  bool bad;
+};
 
-Greatest find_greatest(std::span<const float> logits) {
-  CHECK(!logits.empty());
+PartGreatest greatest_of(std::span<const float> logits) {
   std::array<float, kLanes> greatest;
   std::array<int32_t, kLanes> bad{};
   greatest.fill(-kInfinity);
@@ -53,11 +56,29 @@ Greatest find_greatest(std::span<const float> logits) {
     greatest[0] = std::max(greatest[0], logits[i]);
     bad[0] |= !(logits[i] < kInfinity);
   }
+  return {*std::max_element(greatest.begin(), greatest.end()),
+          std::any_of(bad.begin(), bad.end(), [](int32_t b) { return b != 0; })};
+}
+
+}  // namespace
+
+Greatest find_greatest(std::span<const float> logits) {
+  CHECK(!logits.empty());
   Greatest found;
-  found.logit = *std::max_element(greatest.begin(), greatest.end());
-  found.bad = std::any_of(bad.begin(), bad.end(), [](int32_t b) { return b != 0; });
-  if (found.logit > -kInfinity) {
-    found.token = static_cast<TokenId>(std::find(logits.begin(), logits.end(), found.logit) - logits.begin());
+  found.logit = -kInfinity;
+  std::span<const float> best;  // the first part with the greatest logit
+  for (size_t begin = 0; begin < logits.size(); begin += kPart) {
+    const std::span<const float> part = logits.subspan(begin, std::min(kPart, logits.size() - begin));
+    const auto [greatest, bad] = greatest_of(part);
+    found.bad |= bad;
+    if (greatest > found.logit) {
+      found.logit = greatest;
+      best = part;
+    }
+  }
+  if (!best.empty()) {
+    const auto place = std::find(best.begin(), best.end(), found.logit) - best.begin();
+    found.token = static_cast<TokenId>(best.data() - logits.data() + place);
   }
   return found;
 }

@@ -42,14 +42,14 @@ int64_t blocks_for(int64_t tokens, int32_t block_size) { return (tokens + block_
 
 size_t kv_bytes(const ModelConfig& config, DType kv_dtype, int64_t tokens) {
   return size_t{2} * static_cast<size_t>(config.layers) * static_cast<size_t>(config.kv_heads) *
-         static_cast<size_t>(config.head_size) * dtype_bytes(kv_dtype) * static_cast<size_t>(tokens);
+         kv_vector_bytes(kv_dtype, config.head_size) * static_cast<size_t>(tokens);
 }
 
 Transformer::Transformer(const ModelConfig& config, Operators& operators, const TransformerLimits& limits)
     : config_(config), limits_(limits), operators_(operators) {
   CHECK(limits.block_size > 0 && limits.block_count > 0 && limits.context_max > 0);
   CHECK(limits.step_tokens_max > 0 && limits.step_rows_max > 0 && limits.step_drafts_max >= 0);
-  CHECK(limits.kv_dtype == DType::kF16 || limits.kv_dtype == DType::kF32);
+  CHECK(limits.kv_dtype != DType::kI32);
 }
 
 Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, const ModelConfig& config,

@@ -32,7 +32,7 @@ namespace twostroke {
 struct TransformerLimits {
   int32_t block_size = 16;        // positions in a KV block
   int32_t block_count = 1;        // KV blocks
-  DType kv_dtype = DType::kF16;   // kF16 or kF32
+  DType kv_dtype = DType::kF16;   // kF32, kF16 or kI8
   int32_t context_max = 1;        // tokens of a sequence
   int32_t step_tokens_max = 512;  // tokens of a step
   int32_t step_rows_max = 64;     // rows of a step

@@ -46,7 +46,8 @@ void declare(CLI::App& app, ServeConfig& c) {
   backend->add_option("--plugin-args", c.plugin_args, "Text passed to the plug-in as it is");
   backend->add_option("--threads", c.threads, "Compute threads; 0: one per processor")->check(Range(0u, 1024u));
   backend->add_option("--isa", c.isa, "Kernels of the cpu backend")->check(IsMember({"auto", "avx2", "scalar"}));
-  backend->add_option("--kv-dtype", c.kv_dtype, "Numbers in the KV cache")->check(IsMember({"f16", "f32"}));
+  backend->add_option("--kv-dtype", c.kv_dtype, "Numbers in the KV cache; q8: 8 bits and a scale")
+      ->check(IsMember({"f32", "f16", "q8"}));
   backend->add_option("--kv-memory-mb", c.kv_memory_mb, "Memory for the KV cache in MiB; 0: chosen from the machine's")
       ->check(Range(uint64_t{0}, uint64_t{1} << 24));
   backend->add_option("--block-size", c.block_size, "Positions in a KV block")->check(Range(1u, 1024u));

@@ -48,7 +48,7 @@ struct ServeConfig {
   std::string plugin_args;        // passed to a plug-in as it is
   uint32_t threads = 0;           // compute threads; 0: one per processor
   std::string isa = "auto";       // auto, avx2, scalar
-  std::string kv_dtype = "f16";   // f16, f32
+  std::string kv_dtype = "f16";   // f32, f16, q8 (8-bit codes with a scale for each key and value of a head)
   uint64_t kv_memory_mb = 0;      // memory for KV blocks; 0: chosen from the machine's memory
   uint32_t block_size = 16;       // positions in a KV block
   uint32_t context_max = 0;       // tokens of one sequence; 0: the model's own limit

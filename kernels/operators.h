@@ -22,21 +22,29 @@
 
 namespace twostroke {
 
-// The paged key/value cache of all layers. Element (layer, block, K or V, g, offset, s) lies at
-//   ((((layer * blocks + block) * 2 + v) * G + g) * block_size + offset) * S + s          with v = 0 for K, 1 for V
-// in units of `dtype` (kF16 or kF32). Position p of a sequence lies in block block_table[p / block_size] at offset
-// p % block_size. Keys are stored rotated.
+// Bytes of a key or a value of one head, `size` numbers, in a cache of this type: kF32, kF16, or kI8. With kI8 a vector
+// is codes c in [-127, 127] and one scale d, a half: its numbers are d * c, with d = max |x| / 127 before rounding. So
+// a number is off by at most max |x| / 250; vectors with numbers beyond 8 million become NaN.
+constexpr size_t kv_vector_bytes(DType dtype, int32_t size) {
+  return static_cast<size_t>(size) * dtype_bytes(dtype) + (dtype == DType::kI8 ? 2 : 0);
+}
+
+// The paged key/value cache of all layers. Position p of a sequence lies in block block_table[p / block_size] at offset
+// p % block_size. Block b of a layer begins at (layer * blocks + b) * block_bytes() and holds the 2 * G * block_size
+// vectors of its positions; how they lie in it is the operator set's own business. Keys are stored rotated.
 struct KvCache {
   DeviceAddress data;
-  DType dtype = DType::kF16;
+  DType dtype = DType::kF16;  // kF32, kF16, kI8
   int32_t layers = 0;
   int32_t blocks = 0;
   int32_t kv_heads = 0;
   int32_t block_size = 0;
   int32_t head_size = 0;
 
-  size_t block_elements() const { return size_t{2} * size_t(kv_heads) * size_t(block_size) * size_t(head_size); }
-  size_t bytes() const { return size_t(layers) * size_t(blocks) * block_elements() * dtype_bytes(dtype); }
+  size_t block_bytes() const {
+    return size_t{2} * size_t(kv_heads) * size_t(block_size) * kv_vector_bytes(dtype, head_size);
+  }
+  size_t bytes() const { return size_t(layers) * size_t(blocks) * block_bytes(); }
 };
 
 // One row of the step: a sequence's slice of `token_count` consecutive tokens.
@@ -89,7 +97,8 @@ class Operators {
 
   // Causal attention of every token over its sequence's cached positions [0, its own]:
   // out[t, h] = sum_p softmax_p(q[t, h] . K[p, h * G / H] / sqrt(S)) V[p, h * G / H].     q, out [T, H*S]
-  // The running softmax visits positions in ascending order from 0, so that a chunk's boundaries do not show.
+  // Positions are taken together in a way that depends on their numbers alone, so that a chunk's boundaries do not
+  // show.
   virtual void attention(Tensor out, Tensor q, const KvCache& cache, int32_t layer, const StepRows& rows) = 0;
 
   // out[t] = gate[t] * sigmoid(gate[t]) * up[t].         all [T, F]; out may be gate. (GLU variants, arXiv:2002.05202)

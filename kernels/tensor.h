@@ -12,9 +12,10 @@
 
 namespace twostroke {
 
-enum class DType : uint8_t { kF32, kF16, kI32 };
+// kI8 is for the codes of a KvCache (operators.h) only: they mean nothing without their scales.
+enum class DType : uint8_t { kF32, kF16, kI32, kI8 };
 
-constexpr size_t dtype_bytes(DType dtype) { return dtype == DType::kF16 ? 2 : 4; }
+constexpr size_t dtype_bytes(DType dtype) { return dtype == DType::kI8 ? 1 : dtype == DType::kF16 ? 2 : 4; }
 
 // An address in a device's memory: arithmetic is allowed, dereferencing is the operator set's own business.
 struct DeviceAddress {

@@ -41,7 +41,7 @@ Result<std::unique_ptr<Backend>> make_cpu(const ServeConfig& config) {
   options.threads = static_cast<int32_t>(config.threads);
   options.kv_bytes = kv_bytes(config);
   options.block_size = static_cast<int32_t>(config.block_size);
-  options.kv_dtype = config.kv_dtype == "f32" ? DType::kF32 : DType::kF16;
+  options.kv_dtype = config.kv_dtype == "f32" ? DType::kF32 : config.kv_dtype == "q8" ? DType::kI8 : DType::kF16;
   options.context_max = static_cast<int32_t>(config.context_max);
   options.step_tokens_max = static_cast<int32_t>(config.max_step_tokens);
   options.step_rows_max = static_cast<int32_t>(std::min(config.max_running, config.max_step_tokens));

@@ -31,7 +31,7 @@ Status check_options(const CpuBackendOptions& options) {
                           check_range("step_drafts_max", options.step_drafts_max, 0, 1 << 16)}) {
     if (!s.ok()) return s;
   }
-  if (options.kv_dtype == DType::kI32) return invalid_argument("the KV cache holds f16 or f32 numbers");
+  if (options.kv_dtype == DType::kI32) return invalid_argument("the KV cache holds f32, f16 or 8-bit numbers");
   if (!isa_supported(options.isa)) {
     return unsupported(std::string("this processor has no ") + isa_name(options.isa));
   }

@@ -9,7 +9,7 @@
 //   output_flops        2 * elements of the output matrix, which only tokens with logits reach
 //   attention_flops_per_position  4 * layers * H * S: two products of one row each, with keys and with values
 //   weight_bytes        the same matrices as they lie in memory
-//   kv_bytes_per_token  2 * layers * G * S * bytes of a number
+//   kv_bytes_per_token  2 * layers * G * bytes of a vector of S numbers, with its scale where it has one
 //
 // Thread-safety: as in backend.h.
 #pragma once
@@ -33,7 +33,7 @@ struct CpuBackendOptions {
   uint64_t kv_bytes = 1ull << 30;  // memory for KV blocks, taken as it is used; must hold context_max tokens
   int32_t block_count = 0;         // KV blocks; 0: as many as fit in kv_bytes
   int32_t block_size = 16;         // positions in a KV block
-  DType kv_dtype = DType::kF16;    // kF16 or kF32
+  DType kv_dtype = DType::kF16;    // kF32, kF16 or kI8
   int32_t context_max = 0;         // tokens of a sequence at most; 0: the model's own limit
   int32_t step_tokens_max = 512;   // tokens of a step at most
   int32_t step_rows_max = 64;      // rows of a step at most

@@ -12,11 +12,13 @@ void expand_panel_avx2(const PanelFormat* format, const void* panel, int64_t k_b
 void multiply_vector_avx2(const PanelFormat* format, const void* panel, int32_t panels, const float* x, int64_t k,
                           float* out);
 
-void load_keys_avx2(const void* const* rows, bool half, int32_t count, int32_t size, float* out);
-void load_values_avx2(const void* const* rows, bool half, int32_t count, int32_t size, int32_t padded_size, float* out);
+void expand_tile_avx2(const PositionTile* tile, int32_t padded_size, float* keys, float* values);
+void attend_avx2(const AttentionRows* rows, const PositionTile* tile, const float* keys, const float* values);
+void attend_direct_avx2(const AttentionRows* rows, const PositionTile* tile, const PositionTile* next);
+void fold_avx2(int32_t padded_size, const float* part_sums, float part_maximum, float part_weight, float* sums,
+               float* maximum, float* weight);
+
 enum : int32_t { kMultiplyAddsAvx2 = 96 };  // of a round of multiply_add_avx2
 double multiply_add_avx2(int64_t rounds, float factor, float addend);
-
-void attend_avx2(const AttentionTile* tile);
 
 }  // namespace twostroke

@@ -19,7 +19,7 @@ void check_list(const Tensor& tensor) {
 void check_same_shape(const Tensor& a, const Tensor& b) { CHECK(a.rows == b.rows && a.cols == b.cols); }
 
 void check_cache(const KvCache& cache, int32_t layer) {
-  CHECK(cache.dtype == DType::kF16 || cache.dtype == DType::kF32);
+  CHECK(cache.dtype == DType::kF16 || cache.dtype == DType::kF32 || cache.dtype == DType::kI8);
   CHECK(0 <= layer && layer < cache.layers);
   CHECK(cache.blocks > 0 && cache.kv_heads > 0 && cache.block_size > 0 && cache.head_size > 0);
 }
@@ -73,7 +73,7 @@ void CpuOperators::copy_blocks(const KvCache& cache, Tensor pairs) {
   check_cache(cache, 0);
   check_tensor(pairs, DType::kI32);
   CHECK(pairs.cols == 2);
-  const size_t bytes = cache.block_elements() * dtype_bytes(cache.dtype);
+  const size_t bytes = cache.block_bytes();
   // Layers share nothing, so they may run at once; within one, later pairs see what earlier ones wrote.
   pool().run(cache.layers, [&](int64_t layer, int) {
     std::byte* blocks = bytes_at(cache.data) + static_cast<size_t>(layer) * static_cast<size_t>(cache.blocks) * bytes;

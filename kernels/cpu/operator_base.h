@@ -36,14 +36,6 @@ T* row_pointer(const Tensor& tensor, int64_t row) {
 }
 inline std::byte* bytes_at(DeviceAddress address) { return reinterpret_cast<std::byte*>(address.value); }
 
-// Index of element (layer, block, v, g, offset, 0) of the cache; v = 0 for keys, 1 for values.
-inline size_t kv_index(const KvCache& cache, int32_t layer, int32_t block, int v, int32_t g, int32_t offset) {
-  const size_t block_index = size_t(layer) * size_t(cache.blocks) + size_t(block);
-  return (((block_index * 2 + size_t(v)) * size_t(cache.kv_heads) + size_t(g)) * size_t(cache.block_size) +
-          size_t(offset)) *
-         size_t(cache.head_size);
-}
-
 // CHECKs of the shapes that operators.h states.
 void check_rms_norm(const Tensor& out, const Tensor& in, const Tensor& scale);
 void check_matmul(const Tensor& out, const Tensor& in, const Weight& weight);

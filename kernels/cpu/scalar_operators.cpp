@@ -5,26 +5,11 @@
 #include <limits>
 #include <vector>
 
+#include "kernels/cpu/kv_blocks.h"
 #include "kernels/cpu/packed_weight.h"
-#include "kernels/float16.h"
 
 namespace twostroke {
 namespace {
-
-float load_kv(const KvCache& cache, size_t index) {
-  const std::byte* data = bytes_at(cache.data);
-  if (cache.dtype == DType::kF32) return reinterpret_cast<const float*>(data)[index];
-  return half_to_float(reinterpret_cast<const uint16_t*>(data)[index]);
-}
-
-void store_kv(const KvCache& cache, size_t index, float value) {
-  std::byte* data = bytes_at(cache.data);
-  if (cache.dtype == DType::kF32) {
-    reinterpret_cast<float*>(data)[index] = value;
-  } else {
-    reinterpret_cast<uint16_t*>(data)[index] = float_to_half(value);
-  }
-}
 
 RowSegment load_segment(const StepRows& rows, int64_t row) {
   CHECK(0 <= row && row < rows.segments_device.rows);
@@ -91,12 +76,8 @@ void ScalarOperators::rotate_and_store(Tensor q, Tensor k, Tensor v, Tensor inve
     rotate(row_pointer<float>(k, t), cache.kv_heads, size, inverse_frequency, position);
     const int32_t block = block_of(cache, rows, segment, position);
     for (int32_t g = 0; g < cache.kv_heads; ++g) {
-      const size_t key = kv_index(cache, layer, block, 0, g, position % cache.block_size);
-      const size_t value = kv_index(cache, layer, block, 1, g, position % cache.block_size);
-      for (int32_t s = 0; s < size; ++s) {
-        store_kv(cache, key + size_t(s), row_pointer<const float>(k, t)[g * size + s]);
-        store_kv(cache, value + size_t(s), row_pointer<const float>(v, t)[g * size + s]);
-      }
+      store_kv(cache, kv_head_at(cache, layer, block, g), position % cache.block_size,
+               row_pointer<const float>(k, t) + g * size, row_pointer<const float>(v, t) + g * size);
     }
   });
 }
@@ -119,10 +100,10 @@ void ScalarOperators::attention(Tensor out, Tensor q, const KvCache& cache, int3
     const int32_t last = segment.position + static_cast<int32_t>(t) - segment.token_begin;
     for (int32_t position = 0; position <= last; ++position) {
       const int32_t block = block_of(cache, rows, segment, position);
-      const size_t key = kv_index(cache, layer, block, 0, g, position % cache.block_size);
-      const size_t value = kv_index(cache, layer, block, 1, g, position % cache.block_size);
+      const KvHead head = kv_head_at(cache, layer, block, g);
+      const int32_t offset = position % cache.block_size;
       double score = 0;
-      for (int32_t s = 0; s < size; ++s) score += double{query[s]} * double{load_kv(cache, key + size_t(s))};
+      for (int32_t s = 0; s < size; ++s) score += double{query[s]} * double{load_key(cache, head, offset, s)};
       score /= std::sqrt(static_cast<double>(size));
       if (score > maximum) {
         const double shrink = std::exp(maximum - score);
@@ -132,7 +113,7 @@ void ScalarOperators::attention(Tensor out, Tensor q, const KvCache& cache, int3
       }
       const double weight = std::exp(score - maximum);
       denominator += weight;
-      for (int32_t s = 0; s < size; ++s) numerator[size_t(s)] += weight * double{load_kv(cache, value + size_t(s))};
+      for (int32_t s = 0; s < size; ++s) numerator[size_t(s)] += weight * double{load_value(cache, head, offset, s)};
     }
     for (int32_t s = 0; s < size; ++s) y[s] = static_cast<float>(numerator[size_t(s)] / denominator);
   });

@@ -13,19 +13,37 @@
 namespace twostroke {
 
 enum : int32_t {
-  kTileRows = 6,        // rows of multiply_tile: 6 x 16 sums fill the 16 registers of AVX2
-  kTilePositions = 16,  // positions of the context that attend() takes at once
+  kTileRows = 6,         // rows of multiply_tile: 6 x 16 sums fill the 16 registers of AVX2
+  kTilePositions = 64,   // positions of the context that one step of the running softmax takes
+  kSlicePositions = 16,  // positions whose keys lie together
+  kTileSlices = kTilePositions / kSlicePositions,
+  kDirectRows = 4,  // rows of attend_direct at most
 };
 
-// `rows` queries against up to kTilePositions positions of one key/value head. Sizes in floats.
-struct AttentionTile {
+// Elements of the key/value cache: floats, halves, or codes of one byte that take a scale.
+enum class KvElement : int32_t { kFloat, kHalf, kCode };
+
+// Keys and values of the first `count` positions, of [1, kTilePositions], of a tile of one key/value head's context. In
+// slices of kSlicePositions; memory of a whole slice may be read, whatever it holds beyond `count`.
+struct PositionTile {
+  KvElement element;
+  int32_t count;
+  int32_t size;                               // of a head
+  int64_t key_stride;                         // elements
+  const void* keys[kTileSlices];              // number s of position j of the slice at [s * key_stride + j]
+  const void* values[kTileSlices];            // at [j * size + s]
+  const uint16_t* key_scales[kTileSlices];    // [kSlicePositions] halves; of codes only
+  const uint16_t* value_scales[kTileSlices];  // likewise
+};
+
+// Queries of one key/value head: `heads` for each of some consecutive tokens, token by token. Sizes in floats.
+struct AttentionRows {
   int32_t rows;
-  int32_t count;         // positions that all these rows see, in [1, kTilePositions]
+  int32_t heads;         // rows of a token
+  int32_t first_count;   // positions of the tile at hand that the first token sees, at least 1; the next sees one more
   int32_t size;          // of a head
   int32_t padded_size;   // size rounded up to kPanelOutputs
   const float* queries;  // [rows, size], times 1 / sqrt(size)
-  const float* keys;     // [size, kTilePositions], from load_keys
-  const float* values;   // [kTilePositions, padded_size], from load_values
   float* sums;           // [rows, padded_size]: running sum of weight * value
   float* maxima;         // [rows]: running maximum of the scores, from -infinity
   float* weights;        // [rows]: running sum of the weights, relative to the maximum
@@ -58,13 +76,23 @@ struct VectorKernels {
   // Rounded to nearest even.
   void (*to_half)(uint16_t* out, const float* in, int64_t size);
 
-  // rows[j] points to `size` elements (halves or floats) of position j, for j < count <= kTilePositions. Keys come out
-  // transposed, [size, kTilePositions], with zeros from `count` on; values as [count, padded_size], zero from size on.
-  void (*load_keys)(const void* const* rows, bool half, int32_t count, int32_t size, float* out);
-  void (*load_values)(const void* const* rows, bool half, int32_t count, int32_t size, int32_t padded_size, float* out);
+  // The elements of a tile as floats, codes without their scales: keys [slices, size, kSlicePositions], of whole
+  // slices, and values [count, padded_size], zero from size on.
+  void (*expand_tile)(const PositionTile* tile, int32_t padded_size, float* keys, float* values);
 
-  // One step of the running softmax (arXiv:1805.02867) for every row.
-  void (*attend)(const AttentionTile* tile);
+  // One step of the running softmax (arXiv:1805.02867) for every row, over a tile that expand_tile has expanded:
+  //   score = sum over ascending s of query[s] * key[s], times the key's scale;
+  //   sums = fma(weight * value's scale, value, sums) for ascending positions.
+  void (*attend)(const AttentionRows* rows, const PositionTile* tile, const float* keys, const float* values);
+
+  // The same bits without the detour through memory, for up to kDirectRows rows of one token. Requires size % 16 == 0.
+  // `next` is the tile that comes next, or null.
+  void (*attend_direct)(const AttentionRows* rows, const PositionTile* tile, const PositionTile* next);
+
+  // Adds another part of a row's context to its running softmax: sums, maximum and weight of `part` to those of
+  // `total`.
+  void (*fold)(int32_t padded_size, const float* part_sums, float part_maximum, float part_weight, float* sums,
+               float* maximum, float* weight);
 
   // out[i] = in[i] / divisor.
   void (*divide)(float* out, const float* in, float divisor, int64_t size);

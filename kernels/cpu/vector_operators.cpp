@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "kernels/cpu/kv_blocks.h"
 #include "kernels/cpu/packed_weight.h"
 
 namespace twostroke {
@@ -183,12 +184,12 @@ void VectorOperators::rotate_and_store(Tensor q, Tensor k, Tensor v, Tensor inve
   update_angles(rows.positions, inverse_frequency);
   const int32_t size = cache.head_size;
   const int64_t width = 2 * inverse_frequency.cols;
-  const auto store = [&](size_t index, const float* from) {
-    if (cache.dtype == DType::kF16) {
-      kernels_.to_half(reinterpret_cast<uint16_t*>(bytes_at(cache.data)) + index, from, size);
-    } else {
-      std::memcpy(reinterpret_cast<float*>(bytes_at(cache.data)) + index, from, size_t(size) * sizeof(float));
-    }
+  const auto store = [&](const KvHead& head, int32_t offset, const float* key, const float* value) {
+    if (cache.dtype != DType::kF16) return store_kv(cache, head, offset, key, value);
+    std::vector<uint16_t> halves(size_t{2} * size_t(size));
+    kernels_.to_half(halves.data(), key, size);
+    kernels_.to_half(halves.data() + size, value, size);
+    store_kv_elements(cache, head, offset, halves.data(), halves.data() + size);
   };
   run_over_rows(q.rows, q.cols + 2 * k.cols, [&](int64_t t) {
     const float* cosine = angles_.cosine.data() + t * width;
@@ -205,8 +206,8 @@ void VectorOperators::rotate_and_store(Tensor q, Tensor k, Tensor v, Tensor inve
     CHECK(position >= 0, "a negative position");
     const int32_t block = block_of(cache, rows, rows.segments[static_cast<size_t>(row)], position);
     for (int32_t g = 0; g < cache.kv_heads; ++g) {
-      store(kv_index(cache, layer, block, 0, g, position % cache.block_size), key + int64_t{g} * size);
-      store(kv_index(cache, layer, block, 1, g, position % cache.block_size), value + int64_t{g} * size);
+      store(kv_head_at(cache, layer, block, g), position % cache.block_size, key + int64_t{g} * size,
+            value + int64_t{g} * size);
     }
   });
 }

@@ -2,8 +2,8 @@
 // every instruction set: how work is cut into tasks and blocked for the caches.
 //
 // How each operator keeps the rule that a row's bits depend on that row alone: every output element is one chain of
-// additions in ascending order (of k, or of position in tiles that start at multiples of kTilePositions), and cutting
-// the work never cuts a chain into parts that are added later.
+// additions in ascending order of k, and cutting the work never cuts a chain into parts that are added later. Attention
+// has parts that are added later, at fixed positions (vector_attention.cpp).
 //
 // Thread-safety: as in operators.h.
 #pragma once
@@ -38,25 +38,43 @@ class VectorOperators final : public CpuOperators {
   };
 
   // Some tokens of one row and one key/value head: they share every load of keys and values.
-  struct AttentionTask {
+  struct AttentionUnit {
     int32_t row = 0;
     int32_t token_begin = 0;  // within the row
     int32_t token_count = 0;
     int32_t kv_head = 0;
+    int32_t spans = 0;       // of the context that the last token sees
+    bool split = false;      // among several tasks
+    int32_t spans_left = 0;  // of a split unit: not done yet
+    size_t parts_begin = 0;  // of a split unit: its spans' parts in attention_parts_
   };
-  // Where the keys and values of some consecutive positions of one key/value head lie.
-  struct PositionTile {
-    int32_t count = 0;
-    const void* keys[kTilePositions];
-    const void* values[kTilePositions];
+  struct AttentionTask {
+    size_t unit = 0;
+    int32_t span_begin = 0;
+    int32_t span_end = 0;
+    int64_t cost = 0;
+  };
+  struct AttentionPart {
+    float* sums;     // [rows, padded_size]
+    float* maxima;   // [rows]
+    float* weights;  // [rows]
+  };
+  struct AttentionCall {
+    const Tensor& out;
+    const Tensor& q;
+    const KvCache& cache;
+    int32_t layer;
+    const StepRows& rows;
+    int32_t heads;  // query heads of a key/value head
+    int32_t padded_size;
   };
   struct AttentionScratch {
     std::vector<float> queries;
     std::vector<float> keys;
     std::vector<float> values;
-    std::vector<float> sums;
-    std::vector<float> maxima;
-    std::vector<float> weights;
+    std::vector<float> total;
+    std::vector<float> part;
+    std::vector<std::byte> gathered;  // of blocks that are not whole slices
   };
 
   template <typename Body>
@@ -65,15 +83,23 @@ class VectorOperators final : public CpuOperators {
   void matmul_rows(const Tensor& out, const Tensor& in, const Weight& weight, bool accumulate);
   void multiply_panel(const PanelFormat& format, const std::byte* panel, const Tensor& in, float* sums);
   void update_angles(const Tensor& positions, const Tensor& inverse_frequency);
-  void plan_attention(const StepRows& rows, int64_t heads_per_kv_head, int32_t kv_heads);
-  static PositionTile find_positions(const KvCache& cache, int32_t layer, int32_t kv_head, const StepRows& rows,
-                                     const RowSegment& segment, int32_t begin, int32_t end);
-  void run_attention_task(const AttentionTask& task, AttentionScratch& scratch, const Tensor& out, const Tensor& q,
-                          const KvCache& cache, int32_t layer, const StepRows& rows);
+  void plan_attention(const StepRows& rows, int32_t heads, const KvCache& cache);
+  void run_attention_task(const AttentionCall& call, const AttentionTask& task, AttentionScratch& scratch);
+  void attend_span(const AttentionCall& call, const AttentionUnit& unit, int32_t span, const AttentionPart& part,
+                   AttentionScratch& scratch);
+  void fold_part(const AttentionCall& call, int32_t rows, const AttentionPart& part, const AttentionPart& total);
+  static size_t part_floats(int32_t rows, int32_t head_size);
+  static AttentionPart part_at(float* memory, int32_t rows, int32_t padded_size);
+  static PositionTile find_tile(const AttentionCall& call, const AttentionUnit& unit, int32_t base, int32_t count);
+  static PositionTile gather_tile(const AttentionCall& call, const AttentionUnit& unit, int32_t base, int32_t count,
+                                  AttentionScratch& scratch);
+  static void prefetch_tile(const PositionTile& tile, const KvCache& cache);
 
   const VectorKernels& kernels_;
   Angles angles_;
+  std::vector<AttentionUnit> attention_units_;
   std::vector<AttentionTask> attention_tasks_;
+  std::vector<float> attention_parts_;               // of split units
   std::vector<AttentionScratch> attention_scratch_;  // by thread
 };
 

@@ -71,6 +71,18 @@ TEST(CpuBackendCreate, DescribesTheModelAndItsCosts) {
   EXPECT_EQ(info.kv_bytes_per_token, 2 * 2 * 2 * 16 * 2);  // layers, K and V, kv heads, head size, bytes
 }
 
+TEST(CpuBackendCreate, BlocksOfCodesTakeTheMemoryOfTheirCodesAndScales) {
+  const TempFile file(tiny_llama({}).bytes());
+  CpuBackendOptions options = options_for(file);
+  options.kv_dtype = DType::kI8;
+  options.block_count = 0;
+  options.kv_bytes = 50000;
+  const auto backend = create(options);
+  const int vectors = 2 * 2 * 2;  // layers, K and V, kv heads
+  EXPECT_EQ(backend->info().kv_bytes_per_token, vectors * (16 + 2));
+  EXPECT_EQ(backend->info().block_count, 50000 / (16 * vectors * (16 + 2)));
+}
+
 TEST(CpuBackendCreate, KnowsTheMachinesPeaksWhereItIsToldToMeasureThem) {
   const TempFile file(tiny_llama({}).bytes());
   CpuBackendOptions options = options_for(file);
@@ -148,7 +160,7 @@ TEST(CpuBackendCreate, RefusesOptionsOutOfRange) {
   expect_refused([](auto& o) { o.step_tokens_max = 0; }, "step_tokens_max is 0");
   expect_refused([](auto& o) { o.step_rows_max = 0; }, "step_rows_max is 0");
   expect_refused([](auto& o) { o.context_max = 257; }, "made for 256 tokens");
-  expect_refused([](auto& o) { o.kv_dtype = DType::kI32; }, "f16 or f32");
+  expect_refused([](auto& o) { o.kv_dtype = DType::kI32; }, "f32, f16 or 8-bit");
 }
 
 TEST(CpuBackend, SamplesExactlyTheRowsThatAskForIt) {

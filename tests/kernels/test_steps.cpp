@@ -1,8 +1,10 @@
 #include "tests/kernels/test_steps.h"
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 
+#include "kernels/cpu/kv_blocks.h"
 #include "kernels/float16.h"
 
 namespace twostroke::test {
@@ -40,28 +42,39 @@ OwnedCache::OwnedCache(Device& device, KvCache shape, float fill) : device_(&dev
   CHECK(memory.ok());
   memory_ = std::move(memory).value();
   cache_.data = memory_.address();
-  if (shape.dtype == DType::kF32) {
-    const std::vector<float> values(shape.bytes() / sizeof(float), fill);
-    device.upload(cache_.data, values.data(), shape.bytes());
-    CHECK(device.wait().ok());
-  } else {
-    const std::vector<uint16_t> values(shape.bytes() / sizeof(uint16_t), float_to_half(fill));
-    device.upload(cache_.data, values.data(), shape.bytes());
-    CHECK(device.wait().ok());
+  // The same bytes for all: a number is `fill` whatever the arrangement. Codes and scales are bytes of their own.
+  std::vector<std::byte> bytes(shape.bytes());
+  const uint16_t half = float_to_half(fill);
+  const size_t width = dtype_bytes(shape.dtype);
+  for (size_t i = 0; i < bytes.size(); i += width) {
+    if (shape.dtype == DType::kF32) std::memcpy(&bytes[i], &fill, width);
+    if (shape.dtype == DType::kF16) std::memcpy(&bytes[i], &half, width);
+    if (shape.dtype == DType::kI8) bytes[i] = std::byte{0x7f};  // as scales they are NaN
   }
+  device.upload(cache_.data, bytes.data(), bytes.size());
+  CHECK(device.wait().ok());
 }
 
 std::vector<float> OwnedCache::floats() const {
+  std::vector<std::byte> bytes(cache_.bytes());
+  device_->download(bytes.data(), cache_.data, bytes.size());
+  CHECK(device_->wait().ok());
+  KvCache copy = cache_;
+  copy.data = {reinterpret_cast<uintptr_t>(bytes.data())};
   std::vector<float> values;
-  if (cache_.dtype == DType::kF32) {
-    values.resize(cache_.bytes() / sizeof(float));
-    device_->download(values.data(), cache_.data, cache_.bytes());
-    CHECK(device_->wait().ok());
-  } else {
-    std::vector<uint16_t> halves(cache_.bytes() / sizeof(uint16_t));
-    device_->download(halves.data(), cache_.data, cache_.bytes());
-    CHECK(device_->wait().ok());
-    for (uint16_t half : halves) values.push_back(half_to_float(half));
+  for (int32_t layer = 0; layer < copy.layers; ++layer) {
+    for (int32_t block = 0; block < copy.blocks; ++block) {
+      for (const bool keys : {true, false}) {
+        for (int32_t g = 0; g < copy.kv_heads; ++g) {
+          const KvHead head = kv_head_at(copy, layer, block, g);
+          for (int32_t offset = 0; offset < copy.block_size; ++offset) {
+            for (int32_t s = 0; s < copy.head_size; ++s) {
+              values.push_back(keys ? load_key(copy, head, offset, s) : load_value(copy, head, offset, s));
+            }
+          }
+        }
+      }
+    }
   }
   return values;
 }

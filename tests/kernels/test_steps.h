@@ -23,12 +23,12 @@ class OwnedRows {
   StepRows rows_;
 };
 
-// A cache with memory of its own; every element is `fill`.
+// A cache with memory of its own; every number is `fill`, or NaN in a cache of codes.
 class OwnedCache {
  public:
   OwnedCache(Device& device, KvCache shape, float fill);
   const KvCache& operator*() const { return cache_; }
-  std::vector<float> floats() const;  // all elements, in the order of KvCache
+  std::vector<float> floats() const;  // all numbers, [layers, blocks, 2 (keys, values), G, block_size, S]
 
  private:
   Device* device_;

@@ -113,16 +113,21 @@ BENCHMARK_CAPTURE(matmul, f32_up, WeightLayout::kF32, 1536, 576)->Apply(matmul_a
 BENCHMARK_CAPTURE(matmul, q8_vocabulary, WeightLayout::kQ8, 49152, 576)->Apply(matmul_args);
 
 // One row of `tokens` tokens that ends at position `context`.
-void attention(benchmark::State& state) {
+void attention(benchmark::State& state, DType dtype) {
   const auto tokens = static_cast<int32_t>(state.range(0));
   const auto context = static_cast<int32_t>(state.range(1));
   CpuDevice device(static_cast<int>(state.range(2)));
   const std::unique_ptr<Operators> operators = make_cpu_operators(device, best_isa());
-  KvCache cache = {
-      .data = {}, .layers = 1, .blocks = (context + 15) / 16, .kv_heads = 3, .block_size = 16, .head_size = 64};
+  KvCache cache = {.data = {},
+                   .dtype = dtype,
+                   .layers = 1,
+                   .blocks = (context + 15) / 16,
+                   .kv_heads = 3,
+                   .block_size = 16,
+                   .head_size = 64};
   const DeviceMemory memory = allocate(device, cache.bytes());
   cache.data = memory.address();
-  const std::vector<uint16_t> ones(cache.bytes() / sizeof(uint16_t), 0x3c00);
+  const std::vector<uint16_t> ones(cache.bytes() / sizeof(uint16_t), 0x3c00);  // or some ordinary numbers
   device.upload(cache.data, ones.data(), cache.bytes());
   const std::vector<RowSegment> segments = {{.token_count = tokens, .position = context - tokens}};
   std::vector<int32_t> table(static_cast<size_t>(cache.blocks));
@@ -142,16 +147,14 @@ void attention(benchmark::State& state) {
   state.counters["MAC/s"] = benchmark::Counter(calls * pairs * 2 * 64, benchmark::Counter::kIsRate);
   state.counters["B/s"] = benchmark::Counter(calls * static_cast<double>(cache.bytes()), benchmark::Counter::kIsRate);
 }
-BENCHMARK(attention)
-    ->ArgNames({"tokens", "context", "threads"})
-    ->UseRealTime()
-    ->Unit(benchmark::kMicrosecond)
-    ->Args({1, 512, 1})
-    ->Args({1, 8192, 1})
-    ->Args({1, 8192, 2})
-    ->Args({512, 512, 1})
-    ->Args({512, 512, 2})
-    ->Args({512, 8192, 2});
+void attention_args(benchmark::internal::Benchmark* bench) {
+  bench->ArgNames({"tokens", "context", "threads"})->UseRealTime()->Unit(benchmark::kMicrosecond);
+  for (const auto& [tokens, context] : {std::pair{1, 512}, {1, 8192}, {512, 512}}) bench->Args({tokens, context, 1});
+  for (const auto& [tokens, context] : {std::pair{1, 8192}, {512, 512}, {512, 8192}}) bench->Args({tokens, context, 2});
+}
+BENCHMARK_CAPTURE(attention, f32, DType::kF32)->Apply(attention_args);
+BENCHMARK_CAPTURE(attention, f16, DType::kF16)->Apply(attention_args);
+BENCHMARK_CAPTURE(attention, q8, DType::kI8)->Apply(attention_args);
 
 void elementwise(benchmark::State& state) {
   CpuDevice device(static_cast<int>(state.range(1)));
