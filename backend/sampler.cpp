@@ -12,7 +12,6 @@ namespace twostroke {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr size_t kSpan = 256;  // tokens whose weights are summed together, so that a draw skips most of the vocabulary
 constexpr size_t kSelectionMin = 32;  // a selection among fewer candidates sorts them
 constexpr size_t kHeapMax = 1024;     // a heap finds so many best tokens at most; a selection, more
 
@@ -24,6 +23,7 @@ Sampler::Sampler(int32_t vocab_size) : vocab_size_(static_cast<size_t>(vocab_siz
   output_counts_.resize(vocab_size_);
   penalised_.resize(vocab_size_);
   weights_.resize(vocab_size_);
+  span_weights_.resize(weight_spans(vocab_size_));
 }
 
 bool Sampler::better(const Candidate& a, const Candidate& b) {
@@ -101,12 +101,10 @@ std::span<const float> Sampler::adjust(const Row& row, std::span<const TokenId> 
                                        std::span<const float> logits) {
   const SamplingParams& sampling = *row.sampling;
   if (row.mask.empty() && sampling.logit_bias.empty() && !sampling.has_penalties()) return logits;
-  std::copy(logits.begin(), logits.end(), adjusted_.begin());
-  if (!row.mask.empty()) {
-    CHECK(row.mask.size() == (vocab_size_ + 31) / 32);
-    for (size_t i = 0; i < vocab_size_; ++i) {
-      if ((row.mask[i / 32] >> (i % 32) & 1) == 0) adjusted_[i] = -kInfinity;
-    }
+  if (row.mask.empty()) {
+    std::copy(logits.begin(), logits.end(), adjusted_.begin());
+  } else {
+    mask_logits(logits, row.mask, adjusted_);
   }
   for (const auto& [token, bias] : sampling.logit_bias) {
     CHECK(token >= 0 && static_cast<size_t>(token) < vocab_size_, "logit_bias names a token outside the vocabulary");
@@ -150,12 +148,12 @@ void Sampler::apply_penalties(const Row& row, std::span<const TokenId> accepted)
 
 void Sampler::report(std::span<const float> logits, float greatest, TokenId token, size_t top_count, float& logprob,
                      uint32_t& rank, std::vector<TokenLogprob>& top) {
-  const double log_sum = static_cast<double>(greatest) + std::log(fill_weights(logits, greatest, 1, weights_));
+  const double log_sum =
+      static_cast<double>(greatest) + std::log(fill_weights(logits, greatest, 1, 0, weights_, span_weights_));
   const auto logprob_of = [&](float logit) { return static_cast<float>(static_cast<double>(logit) - log_sum); };
   const float own = logits[static_cast<size_t>(token)];
   logprob = std::max(logprob_of(own), std::numeric_limits<float>::lowest());
-  rank = 1;
-  for (const float logit : logits) rank += logit > own ? 1 : 0;
+  rank = 1 + static_cast<uint32_t>(count_above(logits, own));
   top.clear();
   if (top_count == 0) return;
   collect_best(logits, top_count);
@@ -166,18 +164,7 @@ void Sampler::report(std::span<const float> logits, float greatest, TokenId toke
 // The draw where neither top_k nor top_p applies: no candidate is stored.
 TokenId Sampler::draw_from_all(std::span<const float> logits, float greatest, const SamplingParams& sampling,
                                double uniform) {
-  fill_weights(logits, greatest, sampling.temperature, weights_);
-  span_weights_.clear();
-  double total = 0;
-  for (size_t begin = 0; begin < vocab_size_; begin += kSpan) {
-    double sum = 0;
-    for (size_t i = begin; i < std::min(begin + kSpan, vocab_size_); ++i) {
-      if (weights_[i] < sampling.min_p) weights_[i] = 0;  // the greatest weight is 1
-      sum += static_cast<double>(weights_[i]);
-    }
-    span_weights_.push_back(sum);
-    total += sum;
-  }
+  const double total = fill_weights(logits, greatest, sampling.temperature, sampling.min_p, weights_, span_weights_);
   size_t last = span_weights_.size() - 1;
   while (last > 0 && span_weights_[last] == 0) --last;
   double remaining = uniform * total;
@@ -185,7 +172,7 @@ TokenId Sampler::draw_from_all(std::span<const float> logits, float greatest, co
   while (span < last && remaining >= span_weights_[span]) remaining -= span_weights_[span++];
   // Rounding may leave a remainder behind the last token that has a weight; that token takes it.
   TokenId chosen = -1;
-  for (size_t i = span * kSpan; i < std::min((span + 1) * kSpan, vocab_size_); ++i) {
+  for (size_t i = span * kWeightSpan; i < std::min((span + 1) * kWeightSpan, vocab_size_); ++i) {
     if (weights_[i] == 0) continue;
     chosen = static_cast<TokenId>(i);
     if (remaining < static_cast<double>(weights_[i])) break;
@@ -225,21 +212,14 @@ void Sampler::collect_top_k(std::span<const float> logits, float greatest, const
 
 // Leaves what min_p and top_p keep in candidates_, with weights.
 void Sampler::collect_heavy(std::span<const float> logits, float greatest, const SamplingParams& sampling) {
-  double total = fill_weights(logits, greatest, sampling.temperature, weights_);
-  if (sampling.min_p > 0) {
-    total = 0;
-    for (float& weight : weights_) {
-      if (weight < sampling.min_p) weight = 0;
-      total += static_cast<double>(weight);
-    }
-  }
+  const double total = fill_weights(logits, greatest, sampling.temperature, sampling.min_p, weights_, span_weights_);
   const double top_p = static_cast<double>(sampling.top_p);
-  const double bound = (1 - top_p) * total / static_cast<double>(vocab_size_);
+  // Rounded down, so that no token too many is dropped; of weight 0, none is kept.
+  const auto bound = static_cast<float>((1 - top_p) * total / static_cast<double>(vocab_size_) * (1 - 1e-6));
+  const float least = std::max(bound, std::numeric_limits<float>::min());
   candidates_.clear();
-  for (size_t i = 0; i < vocab_size_; ++i) {
-    if (weights_[i] > 0 && static_cast<double>(weights_[i]) >= bound) {
-      candidates_.push_back({logits[i], weights_[i], static_cast<TokenId>(i)});
-    }
+  for (size_t i = find_at_least(weights_, 0, least); i < vocab_size_; i = find_at_least(weights_, i + 1, least)) {
+    candidates_.push_back({logits[i], weights_[i], static_cast<TokenId>(i)});
   }
   keep_nucleus(top_p * total);
 }
@@ -249,8 +229,7 @@ void Sampler::collect_best(std::span<const float> logits, size_t count) {
   candidates_.clear();
   const bool heap = count <= kHeapMax;
   float bound = -std::numeric_limits<float>::max();
-  for (size_t i = 0; i < logits.size(); ++i) {
-    if (!(logits[i] >= bound)) continue;
+  for (size_t i = find_at_least(logits, 0, bound); i < logits.size(); i = find_at_least(logits, i + 1, bound)) {
     if (!heap || candidates_.size() < count) {
       candidates_.push_back({logits[i], 0, static_cast<TokenId>(i)});
       if (!heap || candidates_.size() < count) continue;

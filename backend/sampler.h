@@ -20,7 +20,9 @@
 // With drafts: each position is drawn in turn, as it would be in a step of its own. The history (step 4) of the one
 // behind i accepted drafts ends with them, and its place (step 9) is i further.
 //
-// Cost: a few passes over the vocabulary, whatever is asked (sampler_math.h has the hot ones). Nothing sorts it: the k
+// Cost: one pass over the vocabulary for a greedy token, two with top_k or a temperature, three with top_p, and one more
+// each for a mask or penalties and for log-probabilities (sampler_math.h has them; tests/bench/sampling measures).
+// Nothing sorts it: the k
 // best come from a heap or a selection. The nucleus comes from a selection by weight (quickselect) among the tokens
 // that can be in it: those lighter than (1 - top_p) / vocab of the total weigh less than 1 - top_p together, so that
 // the rest suffices.
@@ -79,7 +81,7 @@ class Sampler {
   std::vector<uint32_t> output_counts_;  // [vocab]; all zero between calls
   std::vector<uint8_t> penalised_;       // [vocab]; all zero between calls
   std::vector<float> weights_;           // [vocab]
-  std::vector<double> span_weights_;     // sums of weights over spans of the vocabulary
+  std::vector<double> span_weights_;     // [weight_spans]; a draw skips most of the vocabulary by them
   std::vector<Candidate> candidates_;
 };
 

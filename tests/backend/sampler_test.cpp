@@ -176,7 +176,8 @@ TEST(SamplerMath, WeighsWithinTwoTenMillionthsOfExp) {
   for (float x = 0; x > -84; x -= 0.00137f) logits.push_back(x);
   std::vector<float> weights(logits.size());
   double sum = 0;
-  const double found = fill_weights(logits, 0, 1, weights);
+  std::vector<double> sums(weight_spans(logits.size()));
+  const double found = fill_weights(logits, 0, 1, 0, weights, sums);
   for (size_t i = 0; i < logits.size(); ++i) {
     const double exact = std::exp(static_cast<double>(logits[i]));
     ASSERT_NEAR(static_cast<double>(weights[i]) / exact, 1, 2e-7) << logits[i];
@@ -188,8 +189,62 @@ TEST(SamplerMath, WeighsWithinTwoTenMillionthsOfExp) {
 
 TEST(SamplerMath, WeighsWhatIsFarBehindAsZero) {
   std::vector<float> weights(4);
-  EXPECT_EQ(fill_weights(std::vector<float>{-3e38f, -kInfinity, 7, -90}, 7, 1, weights), 1);
+  std::vector<double> sums(1);
+  EXPECT_EQ(fill_weights(std::vector<float>{-3e38f, -kInfinity, 7, -90}, 7, 1, 0, weights, sums), 1);
   EXPECT_EQ(weights, (std::vector<float>{0, 0, 1, 0}));
+}
+
+TEST(SamplerMath, LeavesOutWhatWeighsLessThanIsWantedAndSumsSpanBySpan) {
+  std::vector<float> logits;
+  for (int i = 0; i < 700; ++i) logits.push_back(-static_cast<float>(i % 7));
+  std::vector<float> weights(logits.size());
+  std::vector<double> sums(weight_spans(logits.size()));
+  ASSERT_EQ(sums.size(), 3u);
+  const double total = fill_weights(logits, 0, 1, 0.1f, weights, sums);
+  std::vector<double> expected(sums.size());
+  for (size_t i = 0; i < logits.size(); ++i) {
+    EXPECT_EQ(weights[i] > 0, i % 7 <= 2) << i;  // exp(-2) = 0.135
+    expected[i / kWeightSpan] += static_cast<double>(weights[i]);
+  }
+  for (size_t span = 0; span < sums.size(); ++span) EXPECT_NEAR(sums[span], expected[span], 1e-9);
+  EXPECT_EQ(total, sums[0] + sums[1] + sums[2]);
+}
+
+TEST(SamplerMath, ScansAnyPartOfAVocabulary) {
+  for (size_t size : {1, 15, 16, 17, 40, 5000}) {
+    std::vector<float> numbers(size);
+    std::vector<uint32_t> mask((size + 31) / 32);
+    size_t twos = 0;
+    for (size_t i = 0; i < size; ++i) {
+      numbers[i] = static_cast<float>(i * 37 % 5);
+      if (numbers[i] == 2) mask[i / 32] |= 1u << (i % 32);
+      twos += numbers[i] > 1 && numbers[i] < 3 ? 1 : 0;
+    }
+    EXPECT_EQ(count_above(numbers, 1) - count_above(numbers, 2), twos);
+    std::vector<float> masked(size);
+    mask_logits(numbers, mask, masked);
+    for (size_t i = 0; i < size; ++i) {
+      ASSERT_EQ(masked[i], numbers[i] == 2 ? 2 : -kInfinity);
+      size_t next = i;
+      while (next < size && numbers[next] < 4) ++next;
+      if (i % 97 < 20) {
+        ASSERT_EQ(find_at_least(numbers, i, 4), next);
+      }
+    }
+    EXPECT_EQ(find_at_least(numbers, 0, 5), size);
+    EXPECT_EQ(find_at_least(numbers, size, 0), size);
+  }
+}
+
+TEST(SamplerMath, FindsTheFirstOfSeveralGreatestInALongVocabulary) {
+  for (size_t first : {0, 1, 2047, 2048, 2049, 4100}) {
+    std::vector<float> logits(9000, -2);
+    for (size_t i = first; i < logits.size(); i += 1500) logits[i] = 3;
+    EXPECT_EQ(find_greatest(logits).token, static_cast<TokenId>(first));
+    EXPECT_EQ(find_greatest(logits).logit, 3);
+    logits[8999] = kNan;
+    EXPECT_TRUE(find_greatest(logits).bad);
+  }
 }
 
 TEST(SamplerMath, FindsTheGreatestWhereverItIs) {
