@@ -88,6 +88,11 @@ Status Transformer::allocate() {
   plan.reserve(buffers_.query_key_value, DType::kF32, tokens, query + 2 * key);
   plan.reserve(buffers_.attended, DType::kF32, tokens, query);
   plan.reserve(buffers_.gate_up, DType::kF32, tokens, int64_t{2} * config_.feed_forward_size);
+  if (limits_.activations == ActivationType::kInt8) {
+    const int64_t widest = std::max({embedding, query, int64_t{config_.feed_forward_size}});
+    const auto words = static_cast<int64_t>((operators_.int8_row_bytes(widest) + 3) / 4);
+    plan.reserve(buffers_.int8, DType::kI32, tokens, words);
+  }
   plan.reserve(buffers_.sampled_hidden, DType::kF32, sampled, embedding);
   plan.reserve(buffers_.sampled_attended, DType::kF32, sampled, query);
   plan.reserve(buffers_.logits, DType::kF32, sampled, config_.vocab_size);
@@ -202,14 +207,15 @@ void Transformer::enqueue_layers(const StepPlan& plan, const StepRows& rows) {
   operators_.embed(hidden, weights_.token_embedding, upload(buffers_.tokens, plan.tokens.data(), 1, tokens));
   for (int32_t index = 0; index < config_.layers; ++index) {
     const LayerWeights& layer = weights_.layers[static_cast<size_t>(index)];
-    operators_.rms_norm(normed, hidden, layer.attention_norm, config_.norm_epsilon);
-    multiply(query_key_value, normed, layer.query_key_value, false);
+    const Activations input = input_of(layer.query_key_value, normed);
+    operators_.rms_norm(input, hidden, layer.attention_norm, config_.norm_epsilon);
+    multiply(query_key_value, input, layer.query_key_value, false);
     operators_.rotate_and_store(q, k, v, weights_.inverse_frequency, cache_, index, rows);
     const bool last = index == config_.layers - 1;
     if (last && sampled_tokens_.empty() && tail_tokens_ == 0) return;  // only the cache was wanted
     operators_.attention(attended, q, cache_, index, rows);
     if (last) break;
-    multiply(hidden, attended, layer.attention_output, true);
+    enqueue_attention_output(layer, hidden, attended);
     enqueue_feed_forward(layer, hidden);
   }
   // Behind the last attention, tokens that are not sampled have no further use, or wait for enqueue_logits() and
@@ -217,7 +223,7 @@ void Transformer::enqueue_layers(const StepPlan& plan, const StepRows& rows) {
   if (!sampled_tokens_.empty()) enqueue_output(enqueue_tail(sampled_tokens_), logits_);
 }
 
-// What follows the last attention, for some of the step's tokens. Returns their states.
+// What follows the last attention, for some of the step's tokens, up to the last norm, which the caller takes.
 Tensor Transformer::enqueue_tail(std::span<const int32_t> tokens) {
   const auto count = static_cast<int64_t>(tokens.size());
   const auto step_tokens = static_cast<int64_t>(positions_.size());
@@ -227,15 +233,15 @@ Tensor Transformer::enqueue_tail(std::span<const int32_t> tokens) {
   const Tensor attended = buffers_.sampled_attended.row_range(0, count);
   operators_.gather_rows(hidden, buffers_.hidden.row_range(0, step_tokens), indices);
   operators_.gather_rows(attended, buffers_.attended.row_range(0, step_tokens), indices);
-  multiply(hidden, attended, layer.attention_output, true);
+  enqueue_attention_output(layer, hidden, attended);
   enqueue_feed_forward(layer, hidden);
-  const Tensor states = buffers_.normed.row_range(0, count);
-  operators_.rms_norm(states, hidden, weights_.output_norm, config_.norm_epsilon);
-  return states;
+  return hidden;
 }
 
-void Transformer::enqueue_output(Tensor states, std::span<float> logits) {
-  const Tensor out = buffers_.logits.row_range(0, states.rows);
+void Transformer::enqueue_output(Tensor hidden, std::span<float> logits) {
+  const Activations states = input_of(weights_.output, buffers_.normed.row_range(0, hidden.rows));
+  operators_.rms_norm(states, hidden, weights_.output_norm, config_.norm_epsilon);
+  const Tensor out = buffers_.logits.row_range(0, hidden.rows);
   multiply(out, states, weights_.output, false);
   const auto numbers = static_cast<size_t>(out.rows * out.cols);
   CHECK(logits.size() >= numbers);
@@ -251,7 +257,9 @@ void Transformer::enqueue_logits(std::span<const int32_t> tokens, std::span<floa
 void Transformer::enqueue_states(std::span<const int32_t> tokens, std::span<float> states) {
   CHECK(!tokens.empty() && tokens.size() <= tail_tokens_max());
   for (const int32_t token : tokens) CHECK(token >= 0 && token < tail_tokens_, "no such token in the step");
-  const Tensor from = enqueue_tail(tokens);
+  const Tensor hidden = enqueue_tail(tokens);
+  const Tensor from = buffers_.normed.row_range(0, hidden.rows);
+  operators_.rms_norm(from, hidden, weights_.output_norm, config_.norm_epsilon);
   const auto numbers = static_cast<size_t>(from.rows * from.cols);
   CHECK(states.size() == numbers);
   operators_.device().download(states.data(), from.data, numbers * sizeof(float));
@@ -263,13 +271,37 @@ void Transformer::enqueue_feed_forward(const LayerWeights& layer, Tensor hidden)
   const Tensor gate_up = buffers_.gate_up.row_range(0, hidden.rows);
   const Tensor gate = gate_up.col_range(0, feed_forward);
   const Tensor up = gate_up.col_range(feed_forward, 2 * feed_forward);
-  operators_.rms_norm(normed, hidden, layer.feed_forward_norm, config_.norm_epsilon);
-  multiply(gate_up, normed, layer.gate_up, false);
-  operators_.silu_gate(gate, gate, up);
-  multiply(hidden, gate, layer.down, true);
+  const Activations input = input_of(layer.gate_up, normed);
+  operators_.rms_norm(input, hidden, layer.feed_forward_norm, config_.norm_epsilon);
+  multiply(gate_up, input, layer.gate_up, false);
+  const Activations gated = input_of(layer.down, gate);
+  operators_.silu_gate(gated, gate, up);
+  multiply(hidden, gated, layer.down, true);
 }
 
-void Transformer::multiply(Tensor out, Tensor in, const StackedWeight& weight, bool accumulate) {
+void Transformer::enqueue_attention_output(const LayerWeights& layer, Tensor hidden, Tensor attended) {
+  Activations input = input_of(layer.attention_output, attended);
+  input.f32 = attended;
+  if (input.has_int8()) operators_.quantise(input);
+  multiply(hidden, input, layer.attention_output, true);
+}
+
+// The forms of a product's input that its weights read, in memory for rows like those of `f32`, which is where plain
+// numbers go. Quantised rows are read by the very next product, so that one buffer does for all.
+Activations Transformer::input_of(const StackedWeight& weight, Tensor f32) const {
+  bool reads_f32 = false;
+  bool reads_int8 = false;
+  for (const Weight& part : weight.parts) {
+    const bool int8 = limits_.activations == ActivationType::kInt8 && part.shape.group > 0;
+    (int8 ? reads_int8 : reads_f32) = true;
+  }
+  Activations input;
+  if (reads_f32) input.f32 = f32;
+  if (reads_int8) input.int8 = {buffers_.int8.data, f32.rows, f32.cols, operators_.int8_row_bytes(f32.cols)};
+  return input;
+}
+
+void Transformer::multiply(Tensor out, const Activations& in, const StackedWeight& weight, bool accumulate) {
   int64_t begin = 0;
   for (const Weight& part : weight.parts) {
     operators_.matmul(out.col_range(begin, begin + part.shape.n), in, part, accumulate);

@@ -30,13 +30,14 @@ namespace twostroke {
 
 // What the memory is sized for. All at least 1, but for step_drafts_max.
 struct TransformerLimits {
-  int32_t block_size = 16;        // positions in a KV block
-  int32_t block_count = 1;        // KV blocks
-  DType kv_dtype = DType::kF16;   // kF32, kF16 or kI8
-  int32_t context_max = 1;        // tokens of a sequence
-  int32_t step_tokens_max = 512;  // tokens of a step
-  int32_t step_rows_max = 64;     // rows of a step
-  int32_t step_drafts_max = 0;    // drafts of a step; 0: its rows have none
+  int32_t block_size = 16;                             // positions in a KV block
+  int32_t block_count = 1;                             // KV blocks
+  DType kv_dtype = DType::kF16;                        // kF32, kF16 or kI8
+  ActivationType activations = ActivationType::kInt8;  // of products with coded weights
+  int32_t context_max = 1;                             // tokens of a sequence
+  int32_t step_tokens_max = 512;                       // tokens of a step
+  int32_t step_rows_max = 64;                          // rows of a step
+  int32_t step_drafts_max = 0;                         // drafts of a step; 0: its rows have none
 };
 
 // Bytes of KV memory that `tokens` tokens take.
@@ -78,6 +79,7 @@ class Transformer {
     Tensor query_key_value;   // [T, H*S + 2*G*S] f32
     Tensor attended;          // [T, H*S] f32
     Tensor gate_up;           // [T, 2*F] f32
+    Tensor int8;              // [T, int8_row_bytes / 4 of the widest]: the quantised input of the next product
     Tensor sampled_hidden;    // [M, D] f32
     Tensor sampled_attended;  // [M, H*S] f32
     Tensor logits;            // [M, V] f32
@@ -98,9 +100,11 @@ class Transformer {
   void enqueue_layers(const StepPlan& plan, const StepRows& rows);
   void enqueue_feed_forward(const LayerWeights& layer, Tensor hidden);
   Tensor enqueue_tail(std::span<const int32_t> tokens);
-  void enqueue_output(Tensor states, std::span<float> logits);
+  void enqueue_attention_output(const LayerWeights& layer, Tensor hidden, Tensor attended);
+  void enqueue_output(Tensor hidden, std::span<float> logits);
   Tensor upload(Tensor target, const void* source, int64_t rows, int64_t cols);
-  void multiply(Tensor out, Tensor in, const StackedWeight& weight, bool accumulate);
+  Activations input_of(const StackedWeight& weight, Tensor f32) const;
+  void multiply(Tensor out, const Activations& in, const StackedWeight& weight, bool accumulate);
 
   const ModelConfig config_;
   const TransformerLimits limits_;

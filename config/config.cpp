@@ -45,7 +45,12 @@ void declare(CLI::App& app, ServeConfig& c) {
                       "cpu, sim (no weights: makes up tokens at once), or a path of a plug-in (*.so)");
   backend->add_option("--plugin-args", c.plugin_args, "Text passed to the plug-in as it is");
   backend->add_option("--threads", c.threads, "Compute threads; 0: one per processor")->check(Range(0u, 1024u));
-  backend->add_option("--isa", c.isa, "Kernels of the cpu backend")->check(IsMember({"auto", "avx2", "scalar"}));
+  backend->add_option("--isa", c.isa, "Kernels of the cpu backend")
+      ->check(IsMember({"auto", "avx512", "avx2", "scalar"}));
+  backend
+      ->add_option("--activations", c.activations,
+                   "What the cpu backend multiplies quantised weights with; f32 is slower and more exact")
+      ->check(IsMember({"int8", "f32"}));
   backend->add_option("--kv-dtype", c.kv_dtype, "Numbers in the KV cache; q8: 8 bits and a scale")
       ->check(IsMember({"f32", "f16", "q8"}));
   backend->add_option("--kv-memory-mb", c.kv_memory_mb, "Memory for the KV cache in MiB; 0: chosen from the machine's")

@@ -41,17 +41,18 @@ Status check_api_key(const std::string& key);
 
 struct ServeConfig {
   // Model and backend.
-  std::string model;              // GGUF file
-  std::string served_model_name;  // "": the file's name without .gguf
-  std::string chat_template;      // file with a Jinja template; "": the model's own
-  std::string backend = "cpu";    // cpu, sim, or the path of a plug-in (*.so)
-  std::string plugin_args;        // passed to a plug-in as it is
-  uint32_t threads = 0;           // compute threads; 0: one per processor
-  std::string isa = "auto";       // auto, avx2, scalar
-  std::string kv_dtype = "f16";   // f32, f16, q8 (8-bit codes with a scale for each key and value of a head)
-  uint64_t kv_memory_mb = 0;      // memory for KV blocks; 0: chosen from the machine's memory
-  uint32_t block_size = 16;       // positions in a KV block
-  uint32_t context_max = 0;       // tokens of one sequence; 0: the model's own limit
+  std::string model;                 // GGUF file
+  std::string served_model_name;     // "": the file's name without .gguf
+  std::string chat_template;         // file with a Jinja template; "": the model's own
+  std::string backend = "cpu";       // cpu, sim, or the path of a plug-in (*.so)
+  std::string plugin_args;           // passed to a plug-in as it is
+  uint32_t threads = 0;              // compute threads; 0: one per processor
+  std::string isa = "auto";          // auto, avx512, avx2, scalar
+  std::string activations = "int8";  // int8, f32: what quantised weights are multiplied with
+  std::string kv_dtype = "f16";      // f32, f16, q8 (8-bit codes with a scale for each key and value of a head)
+  uint64_t kv_memory_mb = 0;         // memory for KV blocks; 0: chosen from the machine's memory
+  uint32_t block_size = 16;          // positions in a KV block
+  uint32_t context_max = 0;          // tokens of one sequence; 0: the model's own limit
 
   // Scheduling.
   uint32_t max_step_tokens = 512;

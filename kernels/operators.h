@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <span>
 
+#include "kernels/activations.h"
 #include "kernels/device.h"
 #include "kernels/tensor.h"
 #include "kernels/weights.h"
@@ -82,12 +83,22 @@ class Operators {
   // out[t] = table[tokens[t]].                           tokens kI32 [1, T]; table n = vocabulary, k = D; out [T, D]
   virtual void embed(Tensor out, const Weight& table, Tensor tokens) = 0;
 
-  // out[t] = in[t] / sqrt(mean(in[t]^2) + epsilon) * scale.   in, out [T, D]; scale [1, D]. out may be in.
+  // Bytes that the set needs for one row of k quantised activations.
+  virtual size_t int8_row_bytes(int64_t k) const = 0;
+
+  // Operators that give activations write each form that `out` has; which forms there are does not change what is in
+  // them.
+
+  // Quantises activations.f32 into activations.int8 (activations.h); both are there.
+  virtual void quantise(const Activations& activations) = 0;
+
+  // out[t] = in[t] / sqrt(mean(in[t]^2) + epsilon) * scale.   in, out [T, D]; scale [1, D]. out.f32 may be in.
   // (Root Mean Square Layer Normalization, arXiv:1910.07467)
-  virtual void rms_norm(Tensor out, Tensor in, Tensor scale, float epsilon) = 0;
+  virtual void rms_norm(const Activations& out, Tensor in, Tensor scale, float epsilon) = 0;
 
   // out[t] = W in[t], or out[t] += W in[t] with `accumulate`.   in [T, k]; out [T, n]
-  virtual void matmul(Tensor out, Tensor in, const Weight& weight, bool accumulate) = 0;
+  // Weights of codes read in.int8 if it is there; all others, and they otherwise, read in.f32.
+  virtual void matmul(Tensor out, const Activations& in, const Weight& weight, bool accumulate) = 0;
 
   // Rotates queries in place and keys on their way into the cache, and stores the values (RoFormer, arXiv:2104.09864).
   // The pair (2i, 2i+1) of a head, for i < rope_size / 2, turns by position * inverse_frequency[i]; the rest passes
@@ -101,8 +112,8 @@ class Operators {
   // show.
   virtual void attention(Tensor out, Tensor q, const KvCache& cache, int32_t layer, const StepRows& rows) = 0;
 
-  // out[t] = gate[t] * sigmoid(gate[t]) * up[t].         all [T, F]; out may be gate. (GLU variants, arXiv:2002.05202)
-  virtual void silu_gate(Tensor out, Tensor gate, Tensor up) = 0;
+  // out[t] = gate[t] * sigmoid(gate[t]) * up[t].     all [T, F]; out.f32 may be gate. (GLU variants, arXiv:2002.05202)
+  virtual void silu_gate(const Activations& out, Tensor gate, Tensor up) = 0;
 
   // out[i] = in[indices[i]].                             indices kI32 [1, M]; in [T, D]; out [M, D]
   virtual void gather_rows(Tensor out, Tensor in, Tensor indices) = 0;

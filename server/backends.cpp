@@ -23,6 +23,7 @@ uint64_t kv_bytes(const ServeConfig& config) {
 Isa isa(const ServeConfig& config) {
   if (config.isa == "scalar") return Isa::kScalar;
   if (config.isa == "avx2") return Isa::kAvx2;
+  if (config.isa == "avx512") return Isa::kAvx512;
   return best_isa();
 }
 
@@ -42,6 +43,7 @@ Result<std::unique_ptr<Backend>> make_cpu(const ServeConfig& config) {
   options.kv_bytes = kv_bytes(config);
   options.block_size = static_cast<int32_t>(config.block_size);
   options.kv_dtype = config.kv_dtype == "f32" ? DType::kF32 : config.kv_dtype == "q8" ? DType::kI8 : DType::kF16;
+  options.activations = config.activations == "f32" ? ActivationType::kF32 : ActivationType::kInt8;
   options.context_max = static_cast<int32_t>(config.context_max);
   options.step_tokens_max = static_cast<int32_t>(config.max_step_tokens);
   options.step_rows_max = static_cast<int32_t>(std::min(config.max_running, config.max_step_tokens));

@@ -131,6 +131,7 @@ std::string calibration_key(const ServeConfig& config, const BackendInfo& info) 
          std::to_string(changed);
   key += "; backend " + config.backend + " " + info.name + " " + config.plugin_args;
   key += "; threads " + std::to_string(config.threads) + " of " + std::to_string(std::thread::hardware_concurrency());
+  key += "; activations " + config.activations;
   key += "; kv " + config.kv_dtype + ", blocks of " + std::to_string(info.block_size);
   key += "; processor " + processor_name();
   return key;

@@ -86,6 +86,7 @@ Result<std::unique_ptr<CpuBackend>> CpuBackend::create(const CpuBackendOptions& 
   limits.block_size = options.block_size;
   limits.block_count = *blocks;
   limits.kv_dtype = options.kv_dtype;
+  limits.activations = options.activations;
   limits.context_max = *context;
   limits.step_tokens_max = options.step_tokens_max;
   limits.step_rows_max = options.step_rows_max;
@@ -113,7 +114,10 @@ Result<std::unique_ptr<CpuBackend>> CpuBackend::create(const CpuBackendOptions& 
   if (options.measure_peaks) {
     // The KV blocks' memory is not in use yet, and this much may be: measuring asks for no more.
     const size_t buffer_bytes = std::min(peak_buffer_bytes(), std::max<size_t>(options.kv_bytes, kPeakBufferMin));
-    const MachinePeaks peaks = measure_peaks(backend->device_, options.isa, buffer_bytes);
+    // A model's matrices are alike, but for a few: those that most of the arithmetic is done with decide.
+    const bool coded = backend->transformer_->weights().layers.front().gate_up.parts.front().shape.group > 0;
+    const ActivationType arithmetic = coded ? options.activations : ActivationType::kF32;
+    const MachinePeaks peaks = measure_peaks(backend->device_, options.isa, arithmetic, buffer_bytes);
     info.peak_flops = peaks.flops;
     info.peak_bytes_per_second = peaks.bytes_per_second;
   }

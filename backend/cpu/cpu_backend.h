@@ -34,13 +34,14 @@ struct CpuBackendOptions {
   int32_t block_count = 0;         // KV blocks; 0: as many as fit in kv_bytes
   int32_t block_size = 16;         // positions in a KV block
   DType kv_dtype = DType::kF16;    // kF32, kF16 or kI8
-  int32_t context_max = 0;         // tokens of a sequence at most; 0: the model's own limit
-  int32_t step_tokens_max = 512;   // tokens of a step at most
-  int32_t step_rows_max = 64;      // rows of a step at most
-  int32_t step_drafts_max = 32;    // drafts of a step at most; each takes the memory of a row's logits. 0: none
-  Isa isa = best_isa();            // the operator set
-  bool measure_peaks = false;  // fills info()'s peaks: half a second and, meanwhile, as much memory as the KV blocks
-                               // may take (machine_peaks.h)
+  ActivationType activations = ActivationType::kInt8;  // of products with coded weights
+  int32_t context_max = 0;                             // tokens of a sequence at most; 0: the model's own limit
+  int32_t step_tokens_max = 512;                       // tokens of a step at most
+  int32_t step_rows_max = 64;                          // rows of a step at most
+  int32_t step_drafts_max = 32;  // drafts of a step at most; each takes the memory of a row's logits. 0: none
+  Isa isa = best_isa();          // the operator set
+  bool measure_peaks = false;    // fills info()'s peaks: half a second and, meanwhile, as much memory as the KV blocks
+                                 // may take (machine_peaks.h)
 };
 
 class CpuBackend final : public Backend {

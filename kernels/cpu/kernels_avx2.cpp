@@ -81,6 +81,8 @@ constexpr VectorKernels kKernels = {
     .expand = expand_panel_avx2,
     .multiply_tile = multiply_tile_avx2,
     .multiply_vector = multiply_vector_avx2,
+    .multiply_codes = multiply_codes_avx2,
+    .quantise = quantise_avx2,
     .rms_norm = rms_norm,
     .silu_gate = silu_gate,
     .rotate = rotate,
@@ -92,6 +94,8 @@ constexpr VectorKernels kKernels = {
     .divide = divide,
     .multiply_add = multiply_add_avx2,
     .multiply_adds_per_round = kMultiplyAddsAvx2,
+    .int8_multiply_add = int8_multiply_add_avx2,
+    .int8_multiply_adds_per_round = kInt8MultiplyAddsAvx2,
 };
 
 }  // namespace

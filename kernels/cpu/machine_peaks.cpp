@@ -35,6 +35,13 @@ double multiply_add_scalar(int64_t rounds, double factor, double addend) {
   return total;
 }
 
+// nullptr for the scalar set.
+const VectorKernels* kernels_of(Isa isa) {
+  CHECK(isa_supported(isa), "this processor lacks the instruction set");
+  if (isa == Isa::kAvx512) return avx512_kernels();
+  return isa == Isa::kAvx2 ? avx2_kernels() : nullptr;
+}
+
 template <typename Body>
 TimeNs time_of(Body&& body) {
   Clock& clock = steady_clock();
@@ -45,16 +52,19 @@ TimeNs time_of(Body&& body) {
 
 double per_second(double count, TimeNs ns) { return count * 1e9 / static_cast<double>(ns); }
 
-double measure_flops(WorkerPool& pool, Isa isa) {
+double measure_flops(WorkerPool& pool, Isa isa, ActivationType arithmetic) {
+  const bool int8 = arithmetic == ActivationType::kInt8 && int8_multiply_adds_per_round(isa) > 0;
+  const int64_t per_round = int8 ? int8_multiply_adds_per_round(isa) : multiply_adds_per_round(isa);
   std::atomic<double> kept = 0;  // the totals: what is not used is not computed
   int64_t rounds = 1 << 12;
+  const auto multiply = [&] {
+    return int8 ? static_cast<double>(int8_multiply_add(isa, rounds, 1, 1)) : multiply_add(isa, rounds, 1.0F, 1.0F);
+  };
   const auto run = [&] {
-    return time_of(
-        [&] { pool.run(pool.threads(), [&](int64_t, int) { kept = kept + multiply_add(isa, rounds, 1.0F, 1.0F); }); });
+    return time_of([&] { pool.run(pool.threads(), [&](int64_t, int) { kept = kept + multiply(); }); });
   };
   while (rounds < kRoundsMax && run() < kRunNs) rounds *= 2;
-  const double flops =
-      2.0 * static_cast<double>(rounds) * static_cast<double>(multiply_adds_per_round(isa)) * pool.threads();
+  const double flops = 2.0 * static_cast<double>(rounds) * static_cast<double>(per_round) * pool.threads();
   double best = 0;
   for (int i = 0; i < kRuns; ++i) best = std::max(best, per_second(flops, run()));
   return best;
@@ -97,13 +107,23 @@ double measure_reads(CpuDevice& device, size_t bytes) {
 }  // namespace
 
 double multiply_add(Isa isa, int64_t rounds, float factor, float addend) {
-  CHECK(isa_supported(isa), "this processor lacks the instruction set");
-  if (isa == Isa::kAvx2) return avx2_kernels()->multiply_add(rounds, factor, addend);
+  if (const VectorKernels* kernels = kernels_of(isa)) return kernels->multiply_add(rounds, factor, addend);
   return multiply_add_scalar(rounds, static_cast<double>(factor), static_cast<double>(addend));
 }
 
 int64_t multiply_adds_per_round(Isa isa) {
-  return isa == Isa::kAvx2 ? avx2_kernels()->multiply_adds_per_round : kScalarSums;
+  const VectorKernels* kernels = kernels_of(isa);
+  return kernels != nullptr ? kernels->multiply_adds_per_round : kScalarSums;
+}
+
+int64_t int8_multiply_add(Isa isa, int64_t rounds, int code, int input) {
+  const VectorKernels* kernels = kernels_of(isa);
+  return kernels != nullptr ? kernels->int8_multiply_add(rounds, code, input) : 0;
+}
+
+int64_t int8_multiply_adds_per_round(Isa isa) {
+  const VectorKernels* kernels = kernels_of(isa);
+  return kernels != nullptr ? kernels->int8_multiply_adds_per_round : 0;
 }
 
 size_t peak_buffer_bytes() {
@@ -112,9 +132,10 @@ size_t peak_buffer_bytes() {
   return std::clamp(beyond, kPeakBufferMin, kPeakBufferMax);
 }
 
-MachinePeaks measure_peaks(CpuDevice& device, Isa isa, size_t buffer_bytes) {
+MachinePeaks measure_peaks(CpuDevice& device, Isa isa, ActivationType arithmetic, size_t buffer_bytes) {
   CHECK(buffer_bytes >= kSliceBytes, "a buffer must hold a slice");
-  return {.flops = measure_flops(device.pool(), isa), .bytes_per_second = measure_reads(device, buffer_bytes)};
+  return {.flops = measure_flops(device.pool(), isa, arithmetic),
+          .bytes_per_second = measure_reads(device, buffer_bytes)};
 }
 
 }  // namespace twostroke

@@ -2,7 +2,8 @@
 // share of it. A roofline's two ceilings (Williams, Waterman, Patterson: Roofline, CACM 2009).
 //
 //   flops             multiply-adds of the operator set's instructions, on all threads of the pool at once, counted as
-//                     two; the best of a few runs of milliseconds
+//                     two; the best of a few runs of milliseconds. Of floats, or of the bytes that coded weights and
+//                     quantised activations are multiplied as, which there are two to six times as many of
 //   bytes_per_second  a stream of reads by all threads through a buffer that the last-level cache does not hold, the
 //                     best of a few passes
 //
@@ -13,6 +14,7 @@
 
 #include <cstddef>
 
+#include "kernels/activations.h"
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/cpu/isa.h"
 
@@ -31,11 +33,17 @@ inline constexpr size_t kPeakBufferMax = size_t{256} << 20;
 size_t peak_buffer_bytes();
 
 // `buffer_bytes`, at least 1 MiB, are taken from `device` and given back. `isa` must be supported.
-MachinePeaks measure_peaks(CpuDevice& device, Isa isa, size_t buffer_bytes);
+MachinePeaks measure_peaks(CpuDevice& device, Isa isa, ActivationType arithmetic, size_t buffer_bytes);
 
-// The loop that is timed: x = x * factor + addend, `rounds` times in each of multiply_adds_per_round(isa) independent
-// sums. Returns their total.
+// The loops that are timed. Of floats: x = x * factor + addend, `rounds` times in each of multiply_adds_per_round(isa)
+// independent sums. Returns their total.
 double multiply_add(Isa isa, int64_t rounds, float factor, float addend);
 int64_t multiply_adds_per_round(Isa isa);
+
+// Of bytes: sum += code * input, `rounds` times in each of int8_multiply_adds_per_round(isa) products, codes in [0,
+// 15], inputs in [-127, 127]. Returns the total of the sums, which have 16 bits, or more, and may wrap around. The
+// scalar set has no such instructions (0 per round): it multiplies floats.
+int64_t int8_multiply_add(Isa isa, int64_t rounds, int code, int input);
+int64_t int8_multiply_adds_per_round(Isa isa);
 
 }  // namespace twostroke

@@ -13,15 +13,18 @@ struct Weights {
   __m256 high;
 };
 
-// A Reader walks one panel: enter(step) loads what a step (panel_format.h) has in common, then read(i, out) gives the
-// weights of its k = i, i + 1, ... kAtOnce of them; i is a multiple of kAtOnce.
+// A Reader walks one panel: enter(step) loads what a step (panel_format.h) has in common, then read(i, use) calls
+// use(j, weights) with the weights of its k = i + j for j = 0, 1, ... kAtOnce - 1; i is a multiple of kAtOnce.
 
 struct Float32Reader {
   static constexpr int kAtOnce = 1;
   const float* step;
   explicit Float32Reader(const PanelFormat&) {}
   void enter(const uint8_t* at) { step = reinterpret_cast<const float*>(at); }
-  void read(int32_t, Weights* out) const { *out = {_mm256_loadu_ps(step), _mm256_loadu_ps(step + kLanes)}; }
+  template <typename Use>
+  void read(int32_t, Use use) const {
+    use(0, Weights{_mm256_loadu_ps(step), _mm256_loadu_ps(step + kLanes)});
+  }
 };
 
 struct Float16Reader {
@@ -29,8 +32,9 @@ struct Float16Reader {
   const __m128i* step;
   explicit Float16Reader(const PanelFormat&) {}
   void enter(const uint8_t* at) { step = reinterpret_cast<const __m128i*>(at); }
-  void read(int32_t, Weights* out) const {
-    *out = {_mm256_cvtph_ps(_mm_loadu_si128(step)), _mm256_cvtph_ps(_mm_loadu_si128(step + 1))};
+  template <typename Use>
+  void read(int32_t, Use use) const {
+    use(0, Weights{_mm256_cvtph_ps(_mm_loadu_si128(step)), _mm256_cvtph_ps(_mm_loadu_si128(step + 1))});
   }
 };
 
@@ -40,7 +44,10 @@ struct Bfloat16Reader {
   explicit Bfloat16Reader(const PanelFormat&) {}
   void enter(const uint8_t* at) { step = reinterpret_cast<const __m128i*>(at); }
   static __m256 widen(__m128i bits) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16)); }
-  void read(int32_t, Weights* out) const { *out = {widen(_mm_loadu_si128(step)), widen(_mm_loadu_si128(step + 1))}; }
+  template <typename Use>
+  void read(int32_t, Use use) const {
+    use(0, Weights{widen(_mm_loadu_si128(step)), widen(_mm_loadu_si128(step + 1))});
+  }
 };
 
 inline Weights load_scales(const PanelFormat& format, const uint8_t* at) {
@@ -76,25 +83,41 @@ struct ScaledReader {
 
 template <bool kHasMin>
 struct Code8Reader : ScaledReader<kHasMin> {
-  static constexpr int kAtOnce = 1;
+  static constexpr int kAtOnce = 4;
   using ScaledReader<kHasMin>::ScaledReader;
-  void read(int32_t i, Weights* out) const {
-    const uint8_t* at = this->codes + i * kPanelOutputs;
-    *out = this->apply(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(at))),
-                       _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(at + kLanes))));
+  template <typename Use>
+  void read(int32_t i, Use use) const {
+    const __m256i* quads = reinterpret_cast<const __m256i*>(this->codes + i * kPanelOutputs);
+    const __m256i offset = _mm256_set1_epi8(-128);  // from code + 128 back to the signed code
+    const __m256i low = _mm256_xor_si256(_mm256_loadu_si256(quads), offset);
+    const __m256i high = _mm256_xor_si256(_mm256_loadu_si256(quads + 1), offset);
+    const auto signed_byte = [](__m256i x, int j) { return _mm256_srai_epi32(_mm256_slli_epi32(x, 24 - 8 * j), 24); };
+    use(0, this->apply(signed_byte(low, 0), signed_byte(high, 0)));
+    use(1, this->apply(signed_byte(low, 1), signed_byte(high, 1)));
+    use(2, this->apply(signed_byte(low, 2), signed_byte(high, 2)));
+    use(3, this->apply(signed_byte(low, 3), signed_byte(high, 3)));
   }
 };
 
 struct Code4Reader : ScaledReader<true> {
-  static constexpr int kAtOnce = 2;
+  static constexpr int kAtOnce = 8;
   using ScaledReader<true>::ScaledReader;
-  void read(int32_t i, Weights* out) const {
-    const uint8_t* at = codes + i / 2 * kPanelOutputs;
-    const __m256i low = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(at)));
-    const __m256i high = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(at + kLanes)));
-    const __m256i mask = _mm256_set1_epi32(15);
-    out[0] = apply(_mm256_and_si256(low, mask), _mm256_and_si256(high, mask));
-    out[1] = apply(_mm256_srli_epi32(low, 4), _mm256_srli_epi32(high, 4));
+  template <typename Use>
+  void read(int32_t i, Use use) const {
+    const __m256i* quads = reinterpret_cast<const __m256i*>(codes + i / 2 * kPanelOutputs);
+    const __m256i low = _mm256_loadu_si256(quads);
+    const __m256i high = _mm256_loadu_si256(quads + 1);
+    const auto half_byte = [](__m256i x, int at) {
+      return _mm256_and_si256(_mm256_srli_epi32(x, at), _mm256_set1_epi32(15));
+    };
+    use(0, apply(half_byte(low, 0), half_byte(high, 0)));
+    use(1, apply(half_byte(low, 8), half_byte(high, 8)));
+    use(2, apply(half_byte(low, 16), half_byte(high, 16)));
+    use(3, apply(half_byte(low, 24), half_byte(high, 24)));
+    use(4, apply(half_byte(low, 4), half_byte(high, 4)));
+    use(5, apply(half_byte(low, 12), half_byte(high, 12)));
+    use(6, apply(half_byte(low, 20), half_byte(high, 20)));
+    use(7, apply(half_byte(low, 28), half_byte(high, 28)));
   }
 };
 
@@ -105,14 +128,11 @@ void expand(const PanelFormat& format, const uint8_t* panel, int64_t k_begin, in
   const uint8_t* step = panel + static_cast<size_t>(k_begin / kGroup) * format.step_bytes;
   for (int64_t k = 0; k < k_count; k += kGroup, step += format.step_bytes) {
     reader.enter(step);
-#pragma GCC unroll 2
     for (int32_t i = 0; i < kGroup; i += Reader::kAtOnce) {
-      Weights weights[Reader::kAtOnce];
-      reader.read(i, weights);
-      for (int32_t j = 0; j < Reader::kAtOnce; ++j) {
-        _mm256_storeu_ps(out + (k + i + j) * kPanelOutputs, weights[j].low);
-        _mm256_storeu_ps(out + (k + i + j) * kPanelOutputs + kLanes, weights[j].high);
-      }
+      reader.read(i, [&](int j, Weights weights) {
+        _mm256_storeu_ps(out + (k + i + j) * kPanelOutputs, weights.low);
+        _mm256_storeu_ps(out + (k + i + j) * kPanelOutputs + kLanes, weights.high);
+      });
     }
   }
 }
@@ -127,22 +147,18 @@ void multiply_panels(const PanelFormat& format, const uint8_t* panel, const floa
   for (int64_t base = 0; base < k; base += kGroup, step += format.step_bytes) {
     first.enter(step);
     if constexpr (kPanels == 2) second.enter(step + format.panel_bytes);
-#pragma GCC unroll 2
     for (int32_t i = 0; i < kGroup; i += Reader::kAtOnce) {
-      Weights weights[Reader::kAtOnce];
-      first.read(i, weights);
-      for (int32_t j = 0; j < Reader::kAtOnce; ++j) {
+      first.read(i, [&](int j, Weights weights) {
         const __m256 input = _mm256_broadcast_ss(x + base + i + j);
-        sums[0] = _mm256_fmadd_ps(input, weights[j].low, sums[0]);
-        sums[1] = _mm256_fmadd_ps(input, weights[j].high, sums[1]);
-      }
+        sums[0] = _mm256_fmadd_ps(input, weights.low, sums[0]);
+        sums[1] = _mm256_fmadd_ps(input, weights.high, sums[1]);
+      });
       if constexpr (kPanels == 2) {
-        second.read(i, weights);
-        for (int32_t j = 0; j < Reader::kAtOnce; ++j) {
+        second.read(i, [&](int j, Weights weights) {
           const __m256 input = _mm256_broadcast_ss(x + base + i + j);
-          sums[2] = _mm256_fmadd_ps(input, weights[j].low, sums[2]);
-          sums[3] = _mm256_fmadd_ps(input, weights[j].high, sums[3]);
-        }
+          sums[2] = _mm256_fmadd_ps(input, weights.low, sums[2]);
+          sums[3] = _mm256_fmadd_ps(input, weights.high, sums[3]);
+        });
       }
     }
   }

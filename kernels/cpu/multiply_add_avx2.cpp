@@ -10,6 +10,7 @@ namespace {
 // multiply_tile with six rows, leave room for the factor and the addend.
 constexpr int32_t kSums = 12;
 static_assert(kSums * kLanes == kMultiplyAddsAvx2);
+static_assert(kSums * kLanes * 4 == kInt8MultiplyAddsAvx2);
 
 }  // namespace
 
@@ -29,6 +30,29 @@ double multiply_add_avx2(int64_t rounds, float factor, float addend) {
     float lanes[kLanes];
     _mm256_storeu_ps(lanes, sums[i]);
     for (const float lane : lanes) total += static_cast<double>(lane);
+  }
+  return total;
+}
+
+int64_t int8_multiply_add_avx2(int64_t rounds, int32_t code, int32_t input) {
+  const __m256i codes = _mm256_set1_epi8(static_cast<char>(code));
+  __m256i inputs = _mm256_set1_epi8(static_cast<char>(input));
+  __m256i sums[kSums];
+#pragma GCC unroll 16
+  for (int i = 0; i < kSums; ++i) sums[i] = _mm256_setzero_si256();
+  for (int64_t round = 0; round < rounds; ++round) {
+#pragma GCC unroll 16
+    for (int i = 0; i < kSums; ++i) {
+      asm("" : "+x"(inputs));  // or the compiler would multiply once and for all
+      sums[i] = _mm256_add_epi16(sums[i], _mm256_maddubs_epi16(codes, inputs));
+      asm("" : "+x"(sums[i]));
+    }
+  }
+  int64_t total = 0;
+  for (int i = 0; i < kSums; ++i) {
+    int16_t lanes[2 * kLanes];
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(lanes), sums[i]);
+    for (const int16_t lane : lanes) total += lane;
   }
   return total;
 }

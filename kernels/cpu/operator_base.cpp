@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "kernels/cpu/int8_rows.h"
 #include "kernels/cpu/packed_weight.h"
 
 namespace twostroke {
@@ -17,6 +18,19 @@ void check_list(const Tensor& tensor) {
 }
 
 void check_same_shape(const Tensor& a, const Tensor& b) { CHECK(a.rows == b.rows && a.cols == b.cols); }
+
+// Some form of [rows, k].
+void check_activations(const Activations& activations, int64_t rows, int64_t k) {
+  CHECK(activations.has_f32() || activations.has_int8(), "activations in some form");
+  if (activations.has_f32()) {
+    check_tensor(activations.f32, DType::kF32);
+    CHECK(activations.f32.rows == rows && activations.f32.cols == k);
+  }
+  if (activations.has_int8()) {
+    CHECK(activations.int8.rows == rows && activations.int8.k == k);
+    CHECK(activations.int8.row_bytes == int8_format(k).row_bytes, "rows as int8_row_bytes() says");
+  }
+}
 
 void check_cache(const KvCache& cache, int32_t layer) {
   CHECK(cache.dtype == DType::kF16 || cache.dtype == DType::kF32 || cache.dtype == DType::kI8);
@@ -44,6 +58,8 @@ size_t CpuOperators::weight_bytes(const WeightShape& shape) const { return packe
 void CpuOperators::store_weight(const Weight& weight, const HostWeightRows& rows) {
   pack_rows(weight.shape, bytes_at(weight.data), rows);
 }
+
+size_t CpuOperators::int8_row_bytes(int64_t k) const { return int8_format(k).row_bytes; }
 
 void CpuOperators::embed(Tensor out, const Weight& table, Tensor tokens) {
   check_tensor(out, DType::kF32);
@@ -86,18 +102,25 @@ void CpuOperators::copy_blocks(const KvCache& cache, Tensor pairs) {
   });
 }
 
-void check_rms_norm(const Tensor& out, const Tensor& in, const Tensor& scale) {
-  check_tensor(out, DType::kF32);
+void check_quantise(const Activations& activations) {
+  CHECK(activations.has_f32() && activations.has_int8());
+  check_activations(activations, activations.f32.rows, activations.f32.cols);
+}
+
+void check_rms_norm(const Activations& out, const Tensor& in, const Tensor& scale) {
   check_tensor(in, DType::kF32);
   check_tensor(scale, DType::kF32);
-  check_same_shape(out, in);
+  check_activations(out, in.rows, in.cols);
   CHECK(scale.rows == 1 && scale.cols == in.cols && in.cols > 0);
 }
 
-void check_matmul(const Tensor& out, const Tensor& in, const Weight& weight) {
+bool reads_int8(const Activations& in, const Weight& weight) { return in.has_int8() && weight.shape.group > 0; }
+
+void check_matmul(const Tensor& out, const Activations& in, const Weight& weight) {
   check_tensor(out, DType::kF32);
-  check_tensor(in, DType::kF32);
-  CHECK(in.rows == out.rows && in.cols == weight.shape.k && out.cols == weight.shape.n);
+  check_activations(in, out.rows, weight.shape.k);
+  CHECK(reads_int8(in, weight) || in.has_f32(), "weights of plain numbers read f32 activations");
+  CHECK(out.cols == weight.shape.n);
 }
 
 void check_rotate_and_store(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& inverse_frequency,
@@ -124,12 +147,11 @@ void check_attention(const Tensor& out, const Tensor& q, const KvCache& cache, i
   check_rows(rows, q.rows);
 }
 
-void check_silu_gate(const Tensor& out, const Tensor& gate, const Tensor& up) {
-  check_tensor(out, DType::kF32);
+void check_silu_gate(const Activations& out, const Tensor& gate, const Tensor& up) {
   check_tensor(gate, DType::kF32);
   check_tensor(up, DType::kF32);
-  check_same_shape(out, gate);
-  check_same_shape(out, up);
+  check_same_shape(gate, up);
+  check_activations(out, gate.rows, gate.cols);
 }
 
 int32_t block_of(const KvCache& cache, const StepRows& rows, const RowSegment& segment, int32_t position) {

@@ -18,6 +18,7 @@ class CpuOperators : public Operators {
   Device& device() override { return device_; }
   size_t weight_bytes(const WeightShape& shape) const override;
   void store_weight(const Weight& weight, const HostWeightRows& rows) override;
+  size_t int8_row_bytes(int64_t k) const override;
   void embed(Tensor out, const Weight& table, Tensor tokens) override;
   void gather_rows(Tensor out, Tensor in, Tensor indices) override;
   void copy_blocks(const KvCache& cache, Tensor pairs) override;
@@ -37,12 +38,16 @@ T* row_pointer(const Tensor& tensor, int64_t row) {
 inline std::byte* bytes_at(DeviceAddress address) { return reinterpret_cast<std::byte*>(address.value); }
 
 // CHECKs of the shapes that operators.h states.
-void check_rms_norm(const Tensor& out, const Tensor& in, const Tensor& scale);
-void check_matmul(const Tensor& out, const Tensor& in, const Weight& weight);
+void check_quantise(const Activations& activations);
+void check_rms_norm(const Activations& out, const Tensor& in, const Tensor& scale);
+void check_matmul(const Tensor& out, const Activations& in, const Weight& weight);
 void check_rotate_and_store(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& inverse_frequency,
                             const KvCache& cache, int32_t layer, const StepRows& rows);
 void check_attention(const Tensor& out, const Tensor& q, const KvCache& cache, int32_t layer, const StepRows& rows);
-void check_silu_gate(const Tensor& out, const Tensor& gate, const Tensor& up);
+void check_silu_gate(const Activations& out, const Tensor& gate, const Tensor& up);
+
+// Whether the product reads the int8 form.
+bool reads_int8(const Activations& in, const Weight& weight);
 
 // The block of a row's position, CHECKed to lie in the cache.
 int32_t block_of(const KvCache& cache, const StepRows& rows, const RowSegment& segment, int32_t position);

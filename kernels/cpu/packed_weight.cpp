@@ -58,6 +58,31 @@ void scatter(std::byte* target, size_t lane, std::span<const T> source) {
   }
 }
 
+constexpr size_t kQuad = 4;  // consecutive k of one output, side by side
+
+// Codes of one output and one group, into quads (panel_format.h).
+void scatter_codes8(std::byte* target, size_t lane, std::span<const int8_t> source) {
+  for (size_t i = 0; i < source.size(); ++i) {
+    target[(i / kQuad * kOutputs + lane) * kQuad + i % kQuad] = static_cast<std::byte>(source[i] + 128);
+  }
+}
+// `source` has the codes of 2i and 2i + 1 in byte i.
+void scatter_codes4(std::byte* target, size_t lane, std::span<const uint8_t> source) {
+  const auto code = [&](size_t i) { return (source[i / 2] >> (i % 2 * 4)) & 15; };
+  for (size_t i = 0; i < source.size() * 2; i += 2 * kQuad) {
+    std::byte* quad = target + (i / (2 * kQuad) * kOutputs + lane) * kQuad;
+    for (size_t j = 0; j < kQuad; ++j) quad[j] = static_cast<std::byte>(code(i + j) | code(i + kQuad + j) << 4);
+  }
+}
+
+int load_code(const PanelFormat& format, const std::byte* codes, size_t lane, size_t i) {
+  if (format.kind == PanelKind::kCode8) {
+    return load<uint8_t>(codes, (i / kQuad * kOutputs + lane) * kQuad + i % kQuad) - 128;
+  }
+  const auto pair = load<uint8_t>(codes, (i / (2 * kQuad) * kOutputs + lane) * kQuad + i % kQuad);
+  return i % (2 * kQuad) < kQuad ? pair & 15 : pair >> 4;
+}
+
 }  // namespace
 
 PanelFormat panel_format(const WeightShape& shape) {
@@ -123,9 +148,9 @@ void pack_rows(const WeightShape& shape, std::byte* packed, const HostWeightRows
           store_scale(format, step, lane, rows.scales[i * groups + g]);
           if (format.has_min) store_scale(format, step + scales_bytes(format), lane, rows.mins[i * groups + g]);
           if (format.kind == PanelKind::kCode8) {
-            scatter(step + codes_offset(format), lane, rows.q8.subspan(i * k + g * group, group));
+            scatter_codes8(step + codes_offset(format), lane, rows.q8.subspan(i * k + g * group, group));
           } else {
-            scatter(step + codes_offset(format), lane, rows.q4.subspan((i * k + g * group) / 2, group / 2));
+            scatter_codes4(step + codes_offset(format), lane, rows.q4.subspan((i * k + g * group) / 2, group / 2));
           }
         }
         break;
@@ -154,14 +179,7 @@ void unpack_row(const WeightShape& shape, const std::byte* packed, int64_t row, 
         const auto group = static_cast<size_t>(format.group);
         const std::byte* step = panel + k / group * format.step_bytes;
         const std::byte* codes = step + codes_offset(format);
-        const size_t i = k % group;
-        int code = 0;
-        if (format.kind == PanelKind::kCode8) {
-          code = load<int8_t>(codes, i * kOutputs + lane);
-        } else {
-          const auto pair = load<uint8_t>(codes, i / 2 * kOutputs + lane);
-          code = i % 2 == 0 ? pair & 15 : pair >> 4;
-        }
+        const int code = load_code(format, codes, lane, k % group);
         const float min = format.has_min ? load_scale(format, step + scales_bytes(format), lane) : 0.0f;
         const float scale = load_scale(format, step, lane);
         out[k] = format.has_min ? std::fma(scale, static_cast<float>(code), min) : scale * static_cast<float>(code);

@@ -1,14 +1,17 @@
 // PanelFormat: how the CPU operator sets arrange a weight in memory.
 //
-// The outputs of a weight (rows of W) are cut into panels of kPanelOutputs; a panel holds its outputs side by side for
-// each k, in ascending k, so that a kernel reads a weight once, from front to back, and multiplies one broadcast input
-// by a whole vector of weights. Lanes beyond n in the last panel are zero.
+// The outputs of a weight (rows of W) are cut into panels of kPanelOutputs; a panel holds its outputs side by side, in
+// ascending k, so that a kernel reads a weight once, from front to back. Lanes beyond n in the last panel are zero.
 //
 //   float32          [k][16] float
 //   float16/bfloat16 [k][16] uint16
-//   code8            per group: scales [16], mins [16] if any, codes [group][16] int8
-//   code4            per group: scales [16], mins [16], codes [group / 2][16] bytes: byte (i, lane) holds the code of
-//                    k = 2i in its low half and of k = 2i + 1 in its high half
+//   code8            per group: scales [16], mins [16] if any, codes [group / 4][16][4] bytes: code + 128
+//   code4            per group: scales [16], mins [16], codes [group / 8][16][4] bytes: of eight consecutive k, the low
+//                    half of byte (i, lane, j) holds the code of k = 8i + j and the high half that of k = 8i + 4 + j
+//
+// Codes come in quads: a 32-bit lane has four consecutive k of one output, where the dot products of bytes with four
+// broadcast activations want them; the float kernels take one k of 16 outputs by a shift and a mask. Both kinds of code
+// are unsigned, since those instructions take one operand of each sign and activations have the other.
 //
 // Scales and mins are uint16 halves with half_scales, else float. The value is w = fma(scale, code, min) in float.
 //
@@ -20,7 +23,12 @@
 
 namespace twostroke {
 
-enum : int32_t { kPanelOutputs = 16 };
+enum : int32_t {
+  kPanelOutputs = 16,
+  // How far ahead of the codes that they multiply kernels ask for weights, in bytes: about as much as a core gets from
+  // memory while it waits for it. The processor's own look-ahead stops at the end of a page of 4 KiB.
+  kPrefetchAhead = 8192,
+};
 
 enum class PanelKind : uint8_t { kFloat32, kFloat16, kBfloat16, kCode8, kCode4 };
 

@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "kernels/cpu/int8_rows.h"
 #include "kernels/cpu/kv_blocks.h"
 #include "kernels/cpu/packed_weight.h"
 
@@ -33,31 +34,61 @@ void rotate(float* vector, int64_t heads, int32_t head_size, const Tensor& inver
   }
 }
 
+// Row t of every form that `out` has.
+void store_row(const Activations& out, int64_t t, const std::vector<float>& row) {
+  if (out.has_f32()) std::copy(row.begin(), row.end(), row_pointer<float>(out.f32, t));
+  if (out.has_int8()) quantise_row(int8_format(out.int8.k), int8_row(out.int8, t), row);
+}
+
+// What a product reads.
+std::vector<std::vector<double>> load_rows(const Activations& in, bool int8) {
+  std::vector<std::vector<double>> rows(static_cast<size_t>(in.rows()));
+  for (size_t t = 0; t < rows.size(); ++t) {
+    rows[t].resize(static_cast<size_t>(in.k()));
+    if (int8) {
+      restore_row(int8_format(in.k()), int8_row(in.int8, static_cast<int64_t>(t)), rows[t]);
+    } else {
+      std::copy_n(row_pointer<const float>(in.f32, static_cast<int64_t>(t)), rows[t].size(), rows[t].begin());
+    }
+  }
+  return rows;
+}
+
 }  // namespace
 
-void ScalarOperators::rms_norm(Tensor out, Tensor in, Tensor scale, float epsilon) {
+void ScalarOperators::quantise(const Activations& activations) {
+  check_quantise(activations);
+  pool().run(activations.rows(), [&](int64_t t, int) {
+    quantise_row(int8_format(activations.k()), int8_row(activations.int8, t),
+                 {row_pointer<const float>(activations.f32, t), static_cast<size_t>(activations.k())});
+  });
+}
+
+void ScalarOperators::rms_norm(const Activations& out, Tensor in, Tensor scale, float epsilon) {
   check_rms_norm(out, in, scale);
   pool().run(in.rows, [&](int64_t t, int) {
     const float* x = row_pointer<const float>(in, t);
     const float* factor = row_pointer<const float>(scale, 0);
-    float* y = row_pointer<float>(out, t);
+    std::vector<float> y(static_cast<size_t>(in.cols));
     double squares = 0;
     for (int64_t i = 0; i < in.cols; ++i) squares += double{x[i]} * double{x[i]};
     const double root = std::sqrt(squares / static_cast<double>(in.cols) + double{epsilon});
-    for (int64_t i = 0; i < in.cols; ++i) y[i] = static_cast<float>(double{x[i]} / root * double{factor[i]});
+    for (int64_t i = 0; i < in.cols; ++i) y[size_t(i)] = static_cast<float>(double{x[i]} / root * double{factor[i]});
+    store_row(out, t, y);
   });
 }
 
-void ScalarOperators::matmul(Tensor out, Tensor in, const Weight& weight, bool accumulate) {
+void ScalarOperators::matmul(Tensor out, const Activations& in, const Weight& weight, bool accumulate) {
   check_matmul(out, in, weight);
+  const std::vector<std::vector<double>> inputs = load_rows(in, reads_int8(in, weight));
   pool().run(panel_count(weight.shape), [&](int64_t panel, int) {
     std::vector<float> w(static_cast<size_t>(weight.shape.k));
     for (int64_t j = panel * kPanelOutputs; j < std::min<int64_t>(weight.shape.n, (panel + 1) * kPanelOutputs); ++j) {
       unpack_row(weight.shape, bytes_at(weight.data), j, w);
-      for (int64_t t = 0; t < in.rows; ++t) {
-        const float* x = row_pointer<const float>(in, t);
+      for (int64_t t = 0; t < out.rows; ++t) {
+        const std::vector<double>& x = inputs[static_cast<size_t>(t)];
         double sum = 0;
-        for (size_t i = 0; i < w.size(); ++i) sum += double{w[i]} * double{x[i]};
+        for (size_t i = 0; i < w.size(); ++i) sum += double{w[i]} * x[i];
         float& y = row_pointer<float>(out, t)[j];
         y = accumulate ? y + static_cast<float>(sum) : static_cast<float>(sum);
       }
@@ -119,14 +150,16 @@ void ScalarOperators::attention(Tensor out, Tensor q, const KvCache& cache, int3
   });
 }
 
-void ScalarOperators::silu_gate(Tensor out, Tensor gate, Tensor up) {
+void ScalarOperators::silu_gate(const Activations& out, Tensor gate, Tensor up) {
   check_silu_gate(out, gate, up);
-  pool().run(out.rows, [&](int64_t t, int) {
-    for (int64_t i = 0; i < out.cols; ++i) {
+  pool().run(gate.rows, [&](int64_t t, int) {
+    std::vector<float> row(static_cast<size_t>(gate.cols));
+    for (size_t i = 0; i < row.size(); ++i) {
       const double x = row_pointer<const float>(gate, t)[i];
       const double y = row_pointer<const float>(up, t)[i];
-      row_pointer<float>(out, t)[i] = static_cast<float>(x / (1.0 + std::exp(-x)) * y);
+      row[i] = static_cast<float>(x / (1.0 + std::exp(-x)) * y);
     }
+    store_row(out, t, row);
   });
 }
 

@@ -11,12 +11,13 @@ class ScalarOperators final : public CpuOperators {
  public:
   using CpuOperators::CpuOperators;
 
-  void rms_norm(Tensor out, Tensor in, Tensor scale, float epsilon) override;
-  void matmul(Tensor out, Tensor in, const Weight& weight, bool accumulate) override;
+  void quantise(const Activations& activations) override;
+  void rms_norm(const Activations& out, Tensor in, Tensor scale, float epsilon) override;
+  void matmul(Tensor out, const Activations& in, const Weight& weight, bool accumulate) override;
   void rotate_and_store(Tensor q, Tensor k, Tensor v, Tensor inverse_frequency, const KvCache& cache, int32_t layer,
                         const StepRows& rows) override;
   void attention(Tensor out, Tensor q, const KvCache& cache, int32_t layer, const StepRows& rows) override;
-  void silu_gate(Tensor out, Tensor gate, Tensor up) override;
+  void silu_gate(const Activations& out, Tensor gate, Tensor up) override;
 };
 
 }  // namespace twostroke

@@ -8,12 +8,14 @@
 // the element. Thread-safety: pure functions over the memory given.
 #pragma once
 
+#include "kernels/cpu/int8_format.h"
 #include "kernels/cpu/panel_format.h"
 
 namespace twostroke {
 
 enum : int32_t {
   kTileRows = 6,         // rows of multiply_tile: 6 x 16 sums fill the 16 registers of AVX2
+  kPanelsAtOnce = 2,     // panels of multiply_codes: two share each load of activations where registers allow
   kTilePositions = 64,   // positions of the context that one step of the running softmax takes
   kSlicePositions = 16,  // positions whose keys lie together
   kTileSlices = kTilePositions / kSlicePositions,
@@ -64,6 +66,16 @@ struct VectorKernels {
   void (*multiply_vector)(const PanelFormat* format, const void* panel, int32_t panels, const float* x, int64_t k,
                           float* out);
 
+  // out[r, 16 p + j] = (or += with `accumulate`) up to kPanelsAtOnce panels of codes times rows of quantised
+  // activations, which begin at `row` and follow each other. For each output, with groups of the weight in ascending
+  // order: dot, the exact sum of products of codes; then sum = fma(float(dot) * weight scale, activation scale, sum)
+  // and, where the weight has mins, sum = fma(weight min, sum of the group's activations, sum).
+  void (*multiply_codes)(const PanelFormat* format, const void* panel, int32_t panels, const Int8Format* parts,
+                         const void* row, int64_t rows, float* out, int64_t out_stride, bool accumulate);
+
+  // Writes a row from format->k numbers: the bits of quantise_row() in int8_rows.h.
+  void (*quantise)(const Int8Format* format, void* row, const float* in);
+
   // out[i] = in[i] / sqrt(mean(in^2) + epsilon) * scale[i]; out may be in.
   void (*rms_norm)(float* out, const float* in, const float* scale, int64_t size, float epsilon);
 
@@ -102,9 +114,14 @@ struct VectorKernels {
   // with small integers, not all of them with the same.
   double (*multiply_add)(int64_t rounds, float factor, float addend);
   int32_t multiply_adds_per_round;
+  // Likewise of bytes, as in multiply_codes: see int8_multiply_add() in machine_peaks.h.
+  int64_t (*int8_multiply_add)(int64_t rounds, int32_t code, int32_t input);
+  int32_t int8_multiply_adds_per_round;
 };
 
 // Only to be called where isa_supported(Isa::kAvx2).
 const VectorKernels* avx2_kernels();
+// Only to be called where isa_supported(Isa::kAvx512).
+const VectorKernels* avx512_kernels();
 
 }  // namespace twostroke

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "kernels/cpu/int8_rows.h"
 #include "kernels/cpu/kv_blocks.h"
 #include "kernels/cpu/packed_weight.h"
 
@@ -11,7 +12,7 @@ namespace twostroke {
 namespace {
 
 // Element-wise work below this many elements is not worth a second thread.
-constexpr int64_t kElementsPerTask = 8192;
+constexpr int64_t kElementsPerTask = 4096;
 
 // A panel's part of this many k, as floats, takes 16 KiB: half of the first-level cache, shared with the inputs.
 constexpr int64_t kBlockK = 256;
@@ -45,39 +46,100 @@ void store_outputs(float* out, const float* sums, int64_t count, bool accumulate
 
 }  // namespace
 
-// Calls body(row) for every row, with several small rows to a task.
+// Calls body(row, thread) for every row, with several small rows to a task, and as many to each as can be.
 template <typename Body>
 void VectorOperators::run_over_rows(int64_t rows, int64_t row_elements, Body&& body) {
-  const int64_t rows_per_task = std::max<int64_t>(1, kElementsPerTask / std::max<int64_t>(1, row_elements));
-  pool().run(divide_up(rows, rows_per_task), [&](int64_t task, int) {
-    const int64_t end = std::min(rows, (task + 1) * rows_per_task);
-    for (int64_t row = task * rows_per_task; row < end; ++row) body(row);
+  const int64_t tasks = std::clamp<int64_t>(rows * row_elements / kElementsPerTask, std::min<int64_t>(rows, 1), rows);
+  pool().run(tasks, [&](int64_t task, int thread) {
+    const int64_t end = part_begin(rows, tasks, task + 1);
+    for (int64_t row = part_begin(rows, tasks, task); row < end; ++row) body(row, thread);
   });
 }
 
-void VectorOperators::rms_norm(Tensor out, Tensor in, Tensor scale, float epsilon) {
+// compute(t, row) writes row t as floats; they are quantised while they are in the cache. Where nobody wants the floats
+// they are not stored.
+template <typename Compute>
+void VectorOperators::make_activations(const Activations& out, Compute&& compute) {
+  const int64_t k = out.k();
+  Int8Format format = {};
+  if (out.has_int8()) format = int8_format(k);
+  run_over_rows(out.rows(), k, [&](int64_t t, int thread) {
+    float* row = nullptr;
+    if (out.has_f32()) {
+      row = row_pointer<float>(out.f32, t);
+    } else {
+      std::vector<float>& scratch = row_scratch_[static_cast<size_t>(thread)];
+      if (static_cast<int64_t>(scratch.size()) < k) scratch.resize(static_cast<size_t>(k));
+      row = scratch.data();
+    }
+    compute(t, row);
+    if (out.has_int8()) kernels_.quantise(&format, int8_row(out.int8, t), row);
+  });
+}
+
+void VectorOperators::quantise(const Activations& activations) {
+  check_quantise(activations);
+  make_activations(activations, [](int64_t, float*) {});
+}
+
+void VectorOperators::rms_norm(const Activations& out, Tensor in, Tensor scale, float epsilon) {
   check_rms_norm(out, in, scale);
-  run_over_rows(in.rows, in.cols, [&](int64_t t) {
-    kernels_.rms_norm(row_pointer<float>(out, t), row_pointer<const float>(in, t), row_pointer<const float>(scale, 0),
-                      in.cols, epsilon);
+  make_activations(out, [&](int64_t t, float* row) {
+    kernels_.rms_norm(row, row_pointer<const float>(in, t), row_pointer<const float>(scale, 0), in.cols, epsilon);
   });
 }
 
-void VectorOperators::silu_gate(Tensor out, Tensor gate, Tensor up) {
+void VectorOperators::silu_gate(const Activations& out, Tensor gate, Tensor up) {
   check_silu_gate(out, gate, up);
-  run_over_rows(out.rows, out.cols, [&](int64_t t) {
-    kernels_.silu_gate(row_pointer<float>(out, t), row_pointer<const float>(gate, t), row_pointer<const float>(up, t),
-                       out.cols);
+  make_activations(out, [&](int64_t t, float* row) {
+    kernels_.silu_gate(row, row_pointer<const float>(gate, t), row_pointer<const float>(up, t), gate.cols);
   });
 }
 
-void VectorOperators::matmul(Tensor out, Tensor in, const Weight& weight, bool accumulate) {
+void VectorOperators::matmul(Tensor out, const Activations& in, const Weight& weight, bool accumulate) {
   check_matmul(out, in, weight);
-  if (in.rows <= kFewRows) {
-    matmul_few_rows(out, in, weight, accumulate);
+  if (reads_int8(in, weight)) {
+    matmul_codes(out, in.int8, weight, accumulate);
+  } else if (out.rows <= kFewRows) {
+    matmul_few_rows(out, in.f32, weight, accumulate);
   } else {
-    matmul_rows(out, in, weight, accumulate);
+    matmul_rows(out, in.f32, weight, accumulate);
   }
+}
+
+void VectorOperators::matmul_codes(const Tensor& out, const Int8Rows& in, const Weight& weight, bool accumulate) {
+  const PanelFormat format = panel_format(weight.shape);
+  const Int8Format parts = int8_format(in.k);
+  const int64_t panels = panel_count(weight.shape);
+  const int64_t row_blocks = divide_up(in.rows, kBlockRows);
+  const int64_t per_task = panels_per_task(panels, row_blocks, pool().threads());
+  const int64_t tasks_per_block = divide_up(panels, per_task);
+  // Tasks that follow each other share a block of rows, which stays in the cache, and read different weights.
+  pool().run(row_blocks * tasks_per_block, [&](int64_t task, int) {
+    const int64_t row_begin = part_begin(in.rows, row_blocks, task / tasks_per_block);
+    const int64_t row_end = part_begin(in.rows, row_blocks, task / tasks_per_block + 1);
+    const int64_t panel_begin = task % tasks_per_block * per_task;
+    const int64_t panel_end = std::min(panels, panel_begin + per_task);
+    const void* inputs = int8_row(in, row_begin);
+    const auto multiply = [&](int64_t panel, int64_t count, float* to, int64_t stride, bool add) {
+      kernels_.multiply_codes(&format, bytes_at(weight.data) + static_cast<size_t>(panel) * format.panel_bytes,
+                              static_cast<int32_t>(count), &parts, inputs, row_end - row_begin, to, stride, add);
+    };
+    const int64_t whole_end = std::min(panel_end, out.cols / kPanelOutputs);
+    for (int64_t panel = panel_begin; panel < whole_end; panel += kPanelsAtOnce) {
+      multiply(panel, std::min<int64_t>(kPanelsAtOnce, whole_end - panel),
+               row_pointer<float>(out, row_begin) + panel * kPanelOutputs, out.stride, accumulate);
+    }
+    if (whole_end == panel_end) return;
+    // The last panel has lanes that are no outputs.
+    alignas(64) float sums[kBlockRows * kPanelOutputs];
+    multiply(whole_end, 1, sums, kPanelOutputs, false);
+    const int64_t first = whole_end * kPanelOutputs;
+    for (int64_t t = row_begin; t < row_end; ++t) {
+      store_outputs(row_pointer<float>(out, t) + first, sums + (t - row_begin) * kPanelOutputs, out.cols - first,
+                    accumulate);
+    }
+  });
 }
 
 void VectorOperators::matmul_few_rows(const Tensor& out, const Tensor& in, const Weight& weight, bool accumulate) {
@@ -165,7 +227,7 @@ void VectorOperators::update_angles(const Tensor& positions, const Tensor& inver
   angles_.cosine.resize(new_positions.size() * width);
   angles_.sine.resize(new_positions.size() * width);
   // An angle costs about as much as a hundred element-wise steps.
-  run_over_rows(positions.cols, static_cast<int64_t>(width) * 100, [&](int64_t t) {
+  run_over_rows(positions.cols, static_cast<int64_t>(width) * 100, [&](int64_t t, int) {
     float* cosine = angles_.cosine.data() + static_cast<size_t>(t) * width;
     float* sine = angles_.sine.data() + static_cast<size_t>(t) * width;
     for (size_t i = 0; i < frequency.size(); ++i) {
@@ -191,7 +253,7 @@ void VectorOperators::rotate_and_store(Tensor q, Tensor k, Tensor v, Tensor inve
     kernels_.to_half(halves.data() + size, value, size);
     store_kv_elements(cache, head, offset, halves.data(), halves.data() + size);
   };
-  run_over_rows(q.rows, q.cols + 2 * k.cols, [&](int64_t t) {
+  run_over_rows(q.rows, q.cols + 2 * k.cols, [&](int64_t t, int) {
     const float* cosine = angles_.cosine.data() + t * width;
     const float* sine = angles_.sine.data() + t * width;
     float* query = row_pointer<float>(q, t);

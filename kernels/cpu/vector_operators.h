@@ -18,14 +18,18 @@ namespace twostroke {
 class VectorOperators final : public CpuOperators {
  public:
   VectorOperators(CpuDevice& device, const VectorKernels& kernels)
-      : CpuOperators(device), kernels_(kernels), attention_scratch_(static_cast<size_t>(device.pool().threads())) {}
+      : CpuOperators(device),
+        kernels_(kernels),
+        row_scratch_(static_cast<size_t>(device.pool().threads())),
+        attention_scratch_(static_cast<size_t>(device.pool().threads())) {}
 
-  void rms_norm(Tensor out, Tensor in, Tensor scale, float epsilon) override;
-  void matmul(Tensor out, Tensor in, const Weight& weight, bool accumulate) override;
+  void quantise(const Activations& activations) override;
+  void rms_norm(const Activations& out, Tensor in, Tensor scale, float epsilon) override;
+  void matmul(Tensor out, const Activations& in, const Weight& weight, bool accumulate) override;
   void rotate_and_store(Tensor q, Tensor k, Tensor v, Tensor inverse_frequency, const KvCache& cache, int32_t layer,
                         const StepRows& rows) override;
   void attention(Tensor out, Tensor q, const KvCache& cache, int32_t layer, const StepRows& rows) override;
-  void silu_gate(Tensor out, Tensor gate, Tensor up) override;
+  void silu_gate(const Activations& out, Tensor gate, Tensor up) override;
 
  private:
   // Cosines and sines of the tokens of a step, in the form that VectorKernels::rotate takes. All layers of a step turn
@@ -79,6 +83,9 @@ class VectorOperators final : public CpuOperators {
 
   template <typename Body>
   void run_over_rows(int64_t rows, int64_t row_elements, Body&& body);
+  template <typename Compute>
+  void make_activations(const Activations& out, Compute&& compute);
+  void matmul_codes(const Tensor& out, const Int8Rows& in, const Weight& weight, bool accumulate);
   void matmul_few_rows(const Tensor& out, const Tensor& in, const Weight& weight, bool accumulate);
   void matmul_rows(const Tensor& out, const Tensor& in, const Weight& weight, bool accumulate);
   void multiply_panel(const PanelFormat& format, const std::byte* panel, const Tensor& in, float* sums);
@@ -97,6 +104,7 @@ class VectorOperators final : public CpuOperators {
 
   const VectorKernels& kernels_;
   Angles angles_;
+  std::vector<std::vector<float>> row_scratch_;  // by thread
   std::vector<AttentionUnit> attention_units_;
   std::vector<AttentionTask> attention_tasks_;
   std::vector<float> attention_parts_;               // of split units

@@ -24,7 +24,7 @@ void pause_briefly() { __builtin_ia32_pause(); }
 
 }  // namespace
 
-WorkerPool::WorkerPool(int threads) {
+WorkerPool::WorkerPool(int threads) : shares_(static_cast<size_t>(std::max(threads, 1))) {
   CHECK(1 <= threads && threads <= kThreadsMax, "threads must be in [1, kThreadsMax]");
   workers_.reserve(static_cast<size_t>(threads - 1));
   for (int thread = 1; thread < threads; ++thread) workers_.emplace_back([this, thread] { work(thread); });
@@ -44,8 +44,12 @@ void WorkerPool::run_erased(int64_t tasks, TaskFunction function, void* context)
   }
   function_ = function;
   context_ = context;
-  tasks_ = tasks;
-  next_task_.store(0, std::memory_order_relaxed);
+  const auto count = static_cast<int64_t>(shares_.size());
+  for (int64_t i = 0; i < count; ++i) {
+    Share& share = shares_[static_cast<size_t>(i)];
+    share.next.store(tasks * i / count, std::memory_order_relaxed);
+    share.end = tasks * (i + 1) / count;
+  }
   const uint32_t epoch = (epoch_of(state_.load(std::memory_order_relaxed)) + 1) * kEpochUnit;
   state_.store(epoch | kOpen, std::memory_order_release);
   state_.notify_all();
@@ -64,9 +68,14 @@ void WorkerPool::run_erased(int64_t tasks, TaskFunction function, void* context)
 }
 
 void WorkerPool::take_tasks(int thread) {
-  for (;;) {
-    const int64_t task = next_task_.fetch_add(1, std::memory_order_relaxed);
-    if (task >= tasks_) return;
+  const size_t count = shares_.size();
+  for (size_t i = 0; i < count; ++i) take_share(shares_[(static_cast<size_t>(thread) + i) % count], thread);
+}
+
+void WorkerPool::take_share(Share& share, int thread) {
+  while (share.next.load(std::memory_order_relaxed) < share.end) {  // a look is cheaper than an addition in vain
+    const int64_t task = share.next.fetch_add(1, std::memory_order_relaxed);
+    if (task >= share.end) return;
     function_(context_, task, thread);
   }
 }

@@ -31,9 +31,10 @@ class WorkerPool {
   int threads() const { return static_cast<int>(workers_.size()) + 1; }
 
   // Calls body(task, thread) once for every task in [0, tasks), each on some thread of [0, threads()), and returns when
-  // all calls have returned. Tasks are handed out in ascending order; no two at once have the same `thread`, so it can
-  // index scratch memory. `body` must not throw. What the caller wrote before is visible to the tasks, and what they
-  // wrote is visible after.
+  // all calls have returned. Every thread has an equal share of consecutive tasks, which it takes in ascending order,
+  // so that neighbours find in its cache what they share; one that has finished its own takes from the others' shares.
+  // No two calls at once have the same `thread`, so it can index scratch memory. `body` must not throw. What the caller
+  // wrote before is visible to the tasks, and what they wrote is visible after.
   template <typename Body>
   void run(int64_t tasks, Body&& body) {
     using Plain = std::remove_reference_t<Body>;
@@ -43,18 +44,23 @@ class WorkerPool {
   }
 
  private:
+  // What is left of a thread's tasks: [next, end).
+  struct alignas(64) Share {
+    std::atomic<int64_t> next = 0;  // may run past `end`
+    int64_t end = 0;
+  };
   using TaskFunction = void (*)(void* context, int64_t task, int thread);
 
   void run_erased(int64_t tasks, TaskFunction function, void* context);
   void take_tasks(int thread);
+  void take_share(Share& share, int thread);
   void work(int thread);
   uint32_t await_job(uint32_t last_epoch);
 
   // The job. Written by run() while the job is closed and nobody is inside; read by those inside.
   TaskFunction function_ = nullptr;
   void* context_ = nullptr;
-  int64_t tasks_ = 0;
-  alignas(64) std::atomic<int64_t> next_task_ = 0;
+  std::vector<Share> shares_;  // by thread
   // How many workers are inside the job, whether it is open to enter, whether the pool is stopping, and the job's
   // number (epoch), all in one word so that entering an open job is one compare-and-exchange.
   alignas(64) std::atomic<uint32_t> state_ = 0;

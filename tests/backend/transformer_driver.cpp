@@ -15,6 +15,7 @@ TransformerDriver::TransformerDriver(const std::string& model_path, Operators& o
   limits.block_size = options.block_size;
   limits.block_count = options.block_count;
   limits.kv_dtype = options.kv_dtype;
+  limits.activations = options.activations;
   limits.context_max = std::min(options.context_max, config_.context_length);
   limits.step_tokens_max = options.step_tokens_max;
   limits.step_rows_max = options.step_rows_max;

@@ -28,6 +28,7 @@ class TransformerDriver {
  public:
   struct Options {
     DType kv_dtype = DType::kF16;
+    ActivationType activations = ActivationType::kInt8;
     int32_t block_size = 16;
     int32_t block_count = 512;
     int32_t context_max = 2048;

@@ -11,11 +11,12 @@
 namespace twostroke {
 namespace {
 
-using ::testing::Each;
+using test::OwnedActivations;
 using test::OwnedCache;
 using test::OwnedRows;
 using test::OwnedTensor;
 using test::OwnedWeight;
+using ::testing::Each;
 using ::testing::Truly;
 
 // What a small layer of a model does, from its tokens to its output, over any device.
@@ -40,8 +41,9 @@ std::vector<float> run_layer(Device& device, Operators& operators) {
   const Tensor v = (*qkv).col_range(48, 64);
 
   operators.embed(x, table, tokens);
-  operators.rms_norm(x, x, norm, 1e-5f);
-  operators.matmul(qkv, x, project, false);
+  const OwnedActivations input(operators, std::vector<float>(6 * 32, 1), 6, 32);
+  operators.rms_norm(input, x, norm, 1e-5f);
+  operators.matmul(qkv, input, project, false);
   operators.rotate_and_store(q, k, v, frequency, *cache, 0, *rows);
   operators.attention(out, q, *cache, 0, *rows);
   operators.silu_gate(out, out, x);
@@ -51,7 +53,7 @@ std::vector<float> run_layer(Device& device, Operators& operators) {
 }
 
 TEST(DeferredOperators, GiveTheBitsOfTheOperatorsThatTheyWrap) {
-  for (Isa isa : {Isa::kScalar, Isa::kAvx2}) {
+  for (Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512}) {
     if (!isa_supported(isa)) continue;
     CpuDevice plain(2);
     DeferredDevice deferred(2);

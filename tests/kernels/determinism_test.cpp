@@ -14,6 +14,7 @@ namespace {
 
 using test::HostWeight;
 using test::normal_floats;
+using test::OwnedActivations;
 using test::OwnedCache;
 using test::OwnedRows;
 using test::OwnedTensor;
@@ -27,58 +28,90 @@ class Determinism : public ::testing::TestWithParam<Isa> {
   std::mt19937_64 random_{42};
 };
 
-INSTANTIATE_TEST_SUITE_P(Isas, Determinism, ::testing::Values(Isa::kScalar, Isa::kAvx2),
+INSTANTIATE_TEST_SUITE_P(Isas, Determinism, ::testing::Values(Isa::kScalar, Isa::kAvx2, Isa::kAvx512),
                          [](const auto& test) { return isa_name(test.param); });
 
 std::vector<float> slice(const std::vector<float>& values, int64_t begin, int64_t end) {
   return {values.begin() + begin, values.begin() + end};
 }
 
-std::vector<float> matmul(int threads, Isa isa, const HostWeight& host, const std::vector<float>& x) {
+std::vector<float> matmul(int threads, Isa isa, ActivationType type, const HostWeight& host,
+                          const std::vector<float>& x) {
   CpuDevice device(threads);
   const std::unique_ptr<Operators> operators = make_cpu_operators(device, isa);
   const OwnedWeight weight(*operators, host);
   const auto rows = static_cast<int64_t>(x.size()) / host.shape.k;
-  const OwnedTensor in(device, x, rows, host.shape.k);
+  const OwnedActivations in(*operators, x, rows, host.shape.k);
   const OwnedTensor out(device, std::vector<float>(size_t(rows * host.shape.n)), rows, host.shape.n);
-  operators->matmul(out, in, weight, false);
+  operators->matmul(out, type == ActivationType::kInt8 ? in.int8() : Activations(in.f32()), weight, false);
   return out.floats();
+}
+
+// The forms that weights of this shape read.
+std::vector<ActivationType> types_for(const WeightShape& shape) {
+  if (shape.group == 0) return {ActivationType::kF32};
+  return {ActivationType::kF32, ActivationType::kInt8};
 }
 
 TEST_P(Determinism, AMatmulsRowIsTheSameWhateverRowsShareTheCallAndOnHoweverManyThreads) {
   const int64_t n = 40;
-  for (int64_t k : {37, 288}) {  // 288 is more than one block of k
+  const auto multiply = [&](int threads, ActivationType type, const HostWeight& host, const std::vector<float>& x) {
+    return matmul(threads, GetParam(), type, host, x);
+  };
+  for (int64_t k : {37, 48, 288}) {  // 288 is more than one block of k; 48 ends in half a group of activations
     for (const WeightShape& shape : test::weight_shapes(n, k)) {
-      SCOPED_TRACE(test::describe(shape));
-      const HostWeight host = test::random_weight(random_, shape);
-      const std::vector<float> x = normal_floats(random_, 70 * k);
-      std::vector<float> alone;
-      for (int64_t t = 0; t < 70; ++t) {
-        const std::vector<float> y = matmul(1, GetParam(), host, slice(x, t * k, (t + 1) * k));
-        alone.insert(alone.end(), y.begin(), y.end());
-      }
-      // The reference has one path for any number of rows; it is slow, so a few do.
-      const int64_t stride = GetParam() == Isa::kScalar ? 23 : 1;
-      for (int64_t rows = 1; rows <= 70; rows += stride) {
-        // Rows from the start and from the end, so that a row is met in every place of a tile.
-        ASSERT_EQ(matmul(1, GetParam(), host, slice(x, 0, rows * k)), slice(alone, 0, rows * n)) << rows;
-        ASSERT_EQ(matmul(1, GetParam(), host, slice(x, (70 - rows) * k, 70 * k)), slice(alone, (70 - rows) * n, 70 * n))
-            << rows;
-      }
-      for (int threads = 2; threads <= 4; ++threads) {
-        EXPECT_EQ(matmul(threads, GetParam(), host, x), alone) << threads << " threads";
-        EXPECT_EQ(matmul(threads, GetParam(), host, slice(x, 0, k)), slice(alone, 0, n)) << threads << " threads";
+      for (const ActivationType type : types_for(shape)) {
+        SCOPED_TRACE(test::describe(shape) + (type == ActivationType::kInt8 ? ", int8" : ""));
+        const HostWeight host = test::random_weight(random_, shape);
+        const std::vector<float> x = normal_floats(random_, 70 * k);
+        std::vector<float> alone;
+        for (int64_t t = 0; t < 70; ++t) {
+          const std::vector<float> y = multiply(1, type, host, slice(x, t * k, (t + 1) * k));
+          alone.insert(alone.end(), y.begin(), y.end());
+        }
+        // The reference has one path for any number of rows; it is slow, so a few do.
+        const int64_t stride = GetParam() == Isa::kScalar ? 23 : 1;
+        for (int64_t rows = 1; rows <= 70; rows += stride) {
+          // Rows from the start and from the end, so that a row is met in every place of a tile.
+          ASSERT_EQ(multiply(1, type, host, slice(x, 0, rows * k)), slice(alone, 0, rows * n)) << rows;
+          ASSERT_EQ(multiply(1, type, host, slice(x, (70 - rows) * k, 70 * k)), slice(alone, (70 - rows) * n, 70 * n))
+              << rows;
+        }
+        for (int threads = 2; threads <= 4; ++threads) {
+          EXPECT_EQ(multiply(threads, type, host, x), alone) << threads << " threads";
+          EXPECT_EQ(multiply(threads, type, host, slice(x, 0, k)), slice(alone, 0, n)) << threads << " threads";
+        }
       }
     }
   }
 }
 
 TEST_P(Determinism, AMatmulOfManyRowsIsTheSameAcrossBlocksOfRows) {
-  const HostWeight host = test::random_weight(random_, {WeightLayout::kQ4, 20, 64, 32, true, true});
-  const std::vector<float> x = normal_floats(random_, 300 * 64);
-  const std::vector<float> all = matmul(2, GetParam(), host, x);
-  for (int64_t t : {0, 99, 100, 127, 128, 199, 299}) {
-    EXPECT_EQ(matmul(1, GetParam(), host, slice(x, t * 64, (t + 1) * 64)), slice(all, t * 20, (t + 1) * 20)) << t;
+  for (const ActivationType type : {ActivationType::kF32, ActivationType::kInt8}) {
+    const HostWeight host = test::random_weight(random_, {WeightLayout::kQ4, 20, 64, 32, true, true});
+    const std::vector<float> x = normal_floats(random_, 300 * 64);
+    const std::vector<float> all = matmul(2, GetParam(), type, host, x);
+    for (int64_t t : {0, 99, 100, 127, 128, 199, 299}) {
+      EXPECT_EQ(matmul(1, GetParam(), type, host, slice(x, t * 64, (t + 1) * 64)), slice(all, t * 20, (t + 1) * 20))
+          << t;
+    }
+  }
+}
+
+TEST(DeterminismOfInt8, AllVectorSetsGiveTheSameBits) {
+  std::mt19937_64 random(5);
+  for (int64_t k : {48, 288}) {
+    for (const WeightShape& shape : test::weight_shapes(40, k)) {
+      if (shape.group == 0) continue;
+      SCOPED_TRACE(test::describe(shape));
+      const HostWeight host = test::random_weight(random, shape);
+      const std::vector<float> x = normal_floats(random, 13 * k);
+      std::vector<std::vector<float>> results;
+      for (const Isa isa : {Isa::kAvx2, Isa::kAvx512}) {
+        if (isa_supported(isa)) results.push_back(matmul(1, isa, ActivationType::kInt8, host, x));
+      }
+      for (size_t i = 1; i < results.size(); ++i) EXPECT_EQ(results[i], results[0]);
+    }
   }
 }
 
@@ -181,7 +214,9 @@ TEST_P(Determinism, AttentionToALongContextIsTheSameHoweverItIsSplit) {
         const Prompt prompt = random_prompt(random_, dtype,
                                             {.heads = heads,
                                              .kv_heads = 2,
-                                             .head_size = heads == 2 ? 80 : heads == 4 ? 24 : 16,
+                                             .head_size = heads == 2   ? 80
+                                                          : heads == 4 ? 24
+                                                                       : 16,
                                              .block_size = block_size,
                                              .lengths = {length, length / 2}});
         const int32_t blocks = length / block_size + 1;

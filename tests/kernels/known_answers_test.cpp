@@ -11,12 +11,13 @@
 namespace twostroke {
 namespace {
 
-using ::testing::FloatNear;
 using test::HostWeight;
+using test::OwnedActivations;
 using test::OwnedCache;
 using test::OwnedRows;
 using test::OwnedTensor;
 using test::OwnedWeight;
+using ::testing::FloatNear;
 using ::testing::Pointwise;
 
 class KnownAnswers : public ::testing::TestWithParam<Isa> {
@@ -30,7 +31,7 @@ class KnownAnswers : public ::testing::TestWithParam<Isa> {
   std::unique_ptr<Operators> operators_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Isas, KnownAnswers, ::testing::Values(Isa::kScalar, Isa::kAvx2),
+INSTANTIATE_TEST_SUITE_P(Isas, KnownAnswers, ::testing::Values(Isa::kScalar, Isa::kAvx2, Isa::kAvx512),
                          [](const auto& test) { return isa_name(test.param); });
 
 HostWeight matrix(int64_t n, int64_t k, std::vector<float> values) {
@@ -56,6 +57,32 @@ TEST_P(KnownAnswers, MatmulMultipliesByTheTransposedWeight) {
   EXPECT_EQ(y.floats(), (std::vector<float>{21, 43, 65, 0, -1, -2}));
   operators_->matmul(y, x, weight, true);
   EXPECT_EQ(y.floats(), (std::vector<float>{42, 86, 130, 0, -2, -4}));
+}
+
+TEST_P(KnownAnswers, MatmulOfQuantisedActivationsMultipliesCodesByCodes) {
+  HostWeight weight;
+  weight.shape = {.layout = WeightLayout::kQ4, .n = 1, .k = 32, .group = 32, .has_min = true};
+  weight.q4.assign(16, 0x21);  // codes 1, 2, 1, 2, ...
+  weight.scales = {0.5f};
+  weight.mins = {-3};
+  std::vector<float> x(32, 0);
+  x[0] = 127;  // hence a scale of 1: these are codes already
+  x[1] = -1;
+  x[2] = 2.5f;  // to even: 2
+  x[31] = 3.5f;
+  const OwnedActivations in(*operators_, x, 1, 32);
+  const OwnedTensor y(device_, std::vector<float>{10}, 1, 1);
+  operators_->matmul(y, in.int8(), OwnedWeight(*operators_, weight), true);
+  // 0.5 * (127 * 1 - 1 * 2 + 2 * 1 + 4 * 2) - 3 * (127 - 1 + 2 + 4)
+  EXPECT_EQ(y.floats(), std::vector<float>{10 + 67.5f - 396});
+}
+
+TEST_P(KnownAnswers, WeightsOfPlainNumbersReadTheFloatsWhereBothFormsAreThere) {
+  const OwnedWeight weight(*operators_, matrix(1, 2, {1, 2}));
+  const OwnedActivations in(*operators_, {1, 0.001f}, 1, 2);
+  const OwnedTensor y(device_, std::vector<float>{0}, 1, 1);
+  operators_->matmul(y, in, weight, false);
+  EXPECT_EQ(y.floats(), std::vector<float>{1.002f});
 }
 
 TEST_P(KnownAnswers, EmbedTakesTheTablesRows) {

@@ -26,14 +26,24 @@ TEST_P(MachinePeaksOf, EveryMultiplyAddThatIsCountedIsDone) {
   EXPECT_DOUBLE_EQ(one, none / 2 + static_cast<double>(multiply_adds_per_round(GetParam())));
 }
 
-TEST_P(MachinePeaksOf, ASmallBufferGivesFiniteNumbers) {
-  CpuDevice device(2);
-  const MachinePeaks peaks = measure_peaks(device, GetParam(), (size_t{1} << 20) + 100);
-  EXPECT_TRUE(std::isfinite(peaks.flops) && peaks.flops > 0) << peaks.flops;
-  EXPECT_TRUE(std::isfinite(peaks.bytes_per_second) && peaks.bytes_per_second > 0) << peaks.bytes_per_second;
+TEST_P(MachinePeaksOf, EveryMultiplyAddOfBytesThatIsCountedIsDone) {
+  EXPECT_EQ(int8_multiply_add(GetParam(), 0, 1, 1), 0);
+  for (const int64_t rounds : {1, 2, 1000}) {
+    EXPECT_EQ(int8_multiply_add(GetParam(), rounds, 1, 1), rounds * int8_multiply_adds_per_round(GetParam()));
+  }
+  EXPECT_EQ(int8_multiply_add(GetParam(), 4, 15, -127), 4 * 15 * -127 * int8_multiply_adds_per_round(GetParam()));
 }
 
-INSTANTIATE_TEST_SUITE_P(Isas, MachinePeaksOf, testing::Values(Isa::kScalar, Isa::kAvx2),
+TEST_P(MachinePeaksOf, ASmallBufferGivesFiniteNumbers) {
+  CpuDevice device(2);
+  for (const ActivationType arithmetic : {ActivationType::kF32, ActivationType::kInt8}) {
+    const MachinePeaks peaks = measure_peaks(device, GetParam(), arithmetic, (size_t{1} << 20) + 100);
+    EXPECT_TRUE(std::isfinite(peaks.flops) && peaks.flops > 0) << peaks.flops;
+    EXPECT_TRUE(std::isfinite(peaks.bytes_per_second) && peaks.bytes_per_second > 0) << peaks.bytes_per_second;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Isas, MachinePeaksOf, testing::Values(Isa::kScalar, Isa::kAvx2, Isa::kAvx512),
                          [](const auto& test) { return std::string(isa_name(test.param)); });
 
 TEST(MachinePeaks, TheBufferIsWithinItsBounds) {
@@ -43,7 +53,7 @@ TEST(MachinePeaks, TheBufferIsWithinItsBounds) {
 
 TEST(MachinePeaks, ABufferThatCannotBeHadLeavesItsPeakUnknown) {
   CpuDevice device(1);
-  const MachinePeaks peaks = measure_peaks(device, Isa::kScalar, size_t{1} << 60);
+  const MachinePeaks peaks = measure_peaks(device, Isa::kScalar, ActivationType::kF32, size_t{1} << 60);
   EXPECT_GT(peaks.flops, 0);
   EXPECT_EQ(peaks.bytes_per_second, 0);
 }

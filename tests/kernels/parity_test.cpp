@@ -1,4 +1,4 @@
-// The AVX2 operators against the scalar reference on random shapes, within bounds that follow from float arithmetic.
+// The vector operators against the scalar reference on random shapes, within bounds that follow from float arithmetic.
 
 #include <gtest/gtest.h>
 
@@ -14,6 +14,7 @@ namespace {
 
 using test::HostWeight;
 using test::normal_floats;
+using test::OwnedActivations;
 using test::OwnedCache;
 using test::OwnedRows;
 using test::OwnedTensor;
@@ -21,11 +22,11 @@ using test::OwnedWeight;
 
 constexpr float kUnit = 0x1p-24f;  // half the spacing of floats at 1: the relative error of one rounding
 
-class Parity : public ::testing::Test {
+class Parity : public ::testing::TestWithParam<Isa> {
  protected:
   void SetUp() override {
-    if (!isa_supported(Isa::kAvx2)) GTEST_SKIP() << "this processor lacks AVX2";
-    vector_ = make_cpu_operators(device_, Isa::kAvx2);
+    if (!isa_supported(GetParam())) GTEST_SKIP() << "this processor lacks " << isa_name(GetParam());
+    vector_ = make_cpu_operators(device_, GetParam());
   }
 
   std::mt19937_64 random_{20261129};
@@ -34,7 +35,10 @@ class Parity : public ::testing::Test {
   std::unique_ptr<Operators> vector_;
 };
 
-TEST_F(Parity, Matmul) {
+INSTANTIATE_TEST_SUITE_P(Isas, Parity, ::testing::Values(Isa::kAvx2, Isa::kAvx512),
+                         [](const auto& test) { return isa_name(test.param); });
+
+TEST_P(Parity, Matmul) {
   for (int64_t n : {1, 16, 33, 200}) {
     for (int64_t k : {1, 5, 32, 96, 544}) {
       for (const WeightShape& shape : test::weight_shapes(n, k)) {
@@ -69,7 +73,7 @@ TEST_F(Parity, Matmul) {
   }
 }
 
-TEST_F(Parity, RmsNorm) {
+TEST_P(Parity, RmsNorm) {
   for (int64_t size : {1, 7, 8, 9, 16, 31, 576}) {
     for (float deviation : {1e-3f, 1.0f, 1e4f}) {
       const OwnedTensor in(device_, normal_floats(random_, 3 * size, deviation), 3, size, size + 2);
@@ -89,7 +93,7 @@ TEST_F(Parity, RmsNorm) {
   }
 }
 
-TEST_F(Parity, SiluGate) {
+TEST_P(Parity, SiluGate) {
   for (int64_t size : {1, 7, 8, 9, 1536}) {
     for (float deviation : {0.1f, 1.0f, 10.0f, 60.0f}) {
       const std::vector<float> gate_values = normal_floats(random_, 2 * size, deviation);
@@ -108,7 +112,7 @@ TEST_F(Parity, SiluGate) {
   }
 }
 
-TEST_F(Parity, RotateAndStore) {
+TEST_P(Parity, RotateAndStore) {
   for (DType dtype : {DType::kF32, DType::kF16, DType::kI8}) {
     for (int32_t head_size : {2, 8, 20, 64}) {
       for (int32_t frequencies : {0, head_size / 4, head_size / 2}) {
@@ -156,7 +160,7 @@ TEST_F(Parity, RotateAndStore) {
   }
 }
 
-TEST_F(Parity, AnglesFollowPositionsAndFrequencies) {
+TEST_P(Parity, AnglesFollowPositionsAndFrequencies) {
   const KvCache shape = {
       .data = {}, .dtype = DType::kF32, .layers = 1, .blocks = 70000, .kv_heads = 1, .block_size = 16, .head_size = 4};
   const OwnedCache cache(device_, shape, 0);
@@ -176,7 +180,7 @@ TEST_F(Parity, AnglesFollowPositionsAndFrequencies) {
   }
 }
 
-TEST_F(Parity, Attention) {
+TEST_P(Parity, Attention) {
   for (DType dtype : {DType::kF32, DType::kF16, DType::kI8}) {
     for (int32_t head_size : {1, 8, 20, 64, 80}) {
       for (int32_t heads_per_kv_head : {1, 2, 3, 4, 7}) {
@@ -224,7 +228,7 @@ TEST_F(Parity, Attention) {
   }
 }
 
-TEST_F(Parity, ExpIsWithinItsStatedErrorOverItsWholeRange) {
+TEST_P(Parity, ExpIsWithinItsStatedErrorOverItsWholeRange) {
   // Seen through silu_gate: with up = 1 it is x / (1 + e^-x), from which e^-x comes back exactly enough for large e^-x.
   std::vector<float> gate;
   for (float x = -85; x < -16.5f; x += 0.01f) gate.push_back(x);
@@ -240,7 +244,7 @@ TEST_F(Parity, ExpIsWithinItsStatedErrorOverItsWholeRange) {
   }
 }
 
-TEST_F(Parity, NaNAndInfinityPassThrough) {
+TEST_P(Parity, NaNAndInfinityPassThrough) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const float infinity = std::numeric_limits<float>::infinity();
   for (float bad : {nan, infinity, -infinity}) {

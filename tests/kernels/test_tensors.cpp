@@ -49,6 +49,24 @@ std::vector<float> OwnedTensor::floats() const {
   return values;
 }
 
+OwnedActivations::OwnedActivations(Operators& operators, const std::vector<float>& values, int64_t rows, int64_t k)
+    : device_(&operators.device()),
+      floats_(operators.device(), values, rows, k),
+      memory_(allocate(operators.device(), static_cast<size_t>(rows) * operators.int8_row_bytes(k))),
+      activations_(*floats_, {memory_.address(), rows, k, operators.int8_row_bytes(k)}) {
+  const std::vector<std::byte> unset(memory_.bytes(), std::byte{0x5a});
+  device_->upload(memory_.address(), unset.data(), unset.size());
+  operators.quantise(activations_);
+  CHECK(device_->wait().ok());
+}
+
+std::vector<std::byte> OwnedActivations::int8_bytes() const {
+  std::vector<std::byte> bytes(memory_.bytes());
+  device_->download(bytes.data(), memory_.address(), bytes.size());
+  CHECK(device_->wait().ok());
+  return bytes;
+}
+
 std::vector<float> normal_floats(std::mt19937_64& random, int64_t count, float deviation) {
   std::normal_distribution<float> normal(0, deviation);
   std::vector<float> values(static_cast<size_t>(count));

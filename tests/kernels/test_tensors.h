@@ -17,6 +17,7 @@ class OwnedTensor {
   OwnedTensor(Device& device, const std::vector<float>& values, int64_t rows, int64_t cols, int64_t stride = 0);
   OwnedTensor(Device& device, const std::vector<int32_t>& values, int64_t rows, int64_t cols);
   operator const Tensor&() const { return tensor_; }  // NOLINT: it stands for the tensor
+  operator Activations() const { return {tensor_}; }  // NOLINT: likewise
   const Tensor& operator*() const { return tensor_; }
   std::vector<float> floats() const;  // [rows, cols], without what lies between rows
 
@@ -24,6 +25,22 @@ class OwnedTensor {
   Device* device_;
   DeviceMemory memory_;
   Tensor tensor_;
+};
+
+// Rows of activations in both forms, quantised by `operators`.
+class OwnedActivations {
+ public:
+  OwnedActivations(Operators& operators, const std::vector<float>& values, int64_t rows, int64_t k);
+  operator const Activations&() const { return activations_; }  // NOLINT: it stands for them
+  Activations int8() const { return {Tensor(), activations_.int8}; }
+  Tensor f32() const { return activations_.f32; }
+  std::vector<std::byte> int8_bytes() const;
+
+ private:
+  Device* device_;
+  OwnedTensor floats_;
+  DeviceMemory memory_;
+  Activations activations_;
 };
 
 std::vector<float> normal_floats(std::mt19937_64& random, int64_t count, float deviation = 1);

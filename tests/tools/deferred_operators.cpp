@@ -30,11 +30,17 @@ class DeferredOperators final : public Operators {
     device_.enqueue([=, this] { inner_->embed(resolve(out), resolve(table), resolve(tokens)); });
   }
 
-  void rms_norm(Tensor out, Tensor in, Tensor scale, float epsilon) override {
+  size_t int8_row_bytes(int64_t k) const override { return inner_->int8_row_bytes(k); }
+
+  void quantise(const Activations& activations) override {
+    device_.enqueue([=, this] { inner_->quantise(resolve(activations)); });
+  }
+
+  void rms_norm(const Activations& out, Tensor in, Tensor scale, float epsilon) override {
     device_.enqueue([=, this] { inner_->rms_norm(resolve(out), resolve(in), resolve(scale), epsilon); });
   }
 
-  void matmul(Tensor out, Tensor in, const Weight& weight, bool accumulate) override {
+  void matmul(Tensor out, const Activations& in, const Weight& weight, bool accumulate) override {
     device_.enqueue([=, this] { inner_->matmul(resolve(out), resolve(in), resolve(weight), accumulate); });
   }
 
@@ -52,7 +58,7 @@ class DeferredOperators final : public Operators {
     });
   }
 
-  void silu_gate(Tensor out, Tensor gate, Tensor up) override {
+  void silu_gate(const Activations& out, Tensor gate, Tensor up) override {
     device_.enqueue([=, this] { inner_->silu_gate(resolve(out), resolve(gate), resolve(up)); });
   }
 
@@ -75,6 +81,15 @@ class DeferredOperators final : public Operators {
       tensor.data = device_.resolve(tensor.data, elements * dtype_bytes(tensor.dtype));
     }
     return tensor;
+  }
+
+  Activations resolve(Activations activations) const {
+    if (activations.has_f32()) activations.f32 = resolve(activations.f32);
+    if (activations.has_int8() && activations.int8.rows > 0) {
+      activations.int8.data = device_.resolve(activations.int8.data,
+                                              static_cast<size_t>(activations.int8.rows) * activations.int8.row_bytes);
+    }
+    return activations;
   }
 
   Weight resolve(Weight weight) const {

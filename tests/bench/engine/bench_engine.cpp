@@ -22,10 +22,12 @@ namespace {
 struct Options {
   std::string model;
   int threads = 0;
+  std::string isa = "auto";
+  std::string activations = "int8";
   int prompt_tokens = 512;
   int chunk = 512;
   std::vector<int> prompts = {1};
-  std::vector<int> batches = {1, 4, 16};
+  std::vector<int> batches = {1, 4, 16, 32};
   int context = 128;
   int steps = 32;
   int repeats = 3;
@@ -131,6 +133,8 @@ int run(const Options& options) {
   CpuBackendOptions backend_options;
   backend_options.model_path = options.model;
   backend_options.threads = options.threads;
+  if (options.isa != "auto") backend_options.isa = options.isa == "avx512" ? Isa::kAvx512 : Isa::kAvx2;
+  backend_options.activations = options.activations == "f32" ? ActivationType::kF32 : ActivationType::kInt8;
   const int batch_max = std::max(*std::max_element(options.batches.begin(), options.batches.end()),
                                  *std::max_element(options.prompts.begin(), options.prompts.end()));
   backend_options.context_max = std::max(options.prompt_tokens, options.context) + options.steps;
@@ -178,6 +182,12 @@ int main(int argc, char** argv) {
   const CLI::Range sizes(1, 1 << 17);
   app.add_option("--model", options.model, "GGUF file")->required();
   app.add_option("--threads", options.threads, "0: as many as this process may run on")->check(CLI::Range(0, 512));
+  app.add_option("--isa", options.isa, "kernels")
+      ->check(CLI::IsMember({"auto", "avx2", "avx512"}))
+      ->capture_default_str();
+  app.add_option("--activations", options.activations, "of products with coded weights")
+      ->check(CLI::IsMember({"int8", "f32"}))
+      ->capture_default_str();
   app.add_option("--prompt-tokens", options.prompt_tokens, "tokens of the prefill")
       ->check(sizes)
       ->capture_default_str();

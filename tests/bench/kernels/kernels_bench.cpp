@@ -8,6 +8,7 @@
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -16,6 +17,12 @@
 
 namespace twostroke {
 namespace {
+
+// --isa of the command line; the best one by default.
+Isa& isa() {
+  static Isa chosen = best_isa();
+  return chosen;
+}
 
 DeviceMemory allocate(Device& device, size_t bytes) {
   Result<DeviceMemory> memory = device.allocate(bytes);
@@ -73,20 +80,36 @@ struct PackedWeight {
   Weight weight;
 };
 
-void matmul(benchmark::State& state, WeightLayout layout, int64_t n, int64_t k) {
+// Rows of plain numbers and, for coded weights, the same quantised.
+struct Inputs {
+  Inputs(Operators& operators, const WeightShape& shape, int64_t rows, ActivationType type)
+      : floats(operators.device(), rows, shape.k),
+        memory(allocate(operators.device(), static_cast<size_t>(rows) * operators.int8_row_bytes(shape.k))),
+        activations(floats.tensor) {
+    if (type == ActivationType::kF32 || shape.group == 0) return;
+    activations.int8 = {memory.address(), rows, shape.k, operators.int8_row_bytes(shape.k)};
+    operators.quantise(activations);
+  }
+  Floats floats;
+  DeviceMemory memory;
+  Activations activations;
+};
+
+void matmul(benchmark::State& state, WeightLayout layout, int64_t n, int64_t k,
+            ActivationType type = ActivationType::kInt8) {
   const int64_t rows = state.range(0);
   CpuDevice device(static_cast<int>(state.range(1)));
-  const std::unique_ptr<Operators> operators = make_cpu_operators(device, best_isa());
+  const std::unique_ptr<Operators> operators = make_cpu_operators(device, isa());
   const WeightShape shape = shape_of(layout, n, k);
   // As many copies as a model has layers, so that weights come from memory and not from a cache.
   const size_t copies = std::clamp<size_t>((size_t{128} << 20) / operators->weight_bytes(shape), 1, 64);
   std::vector<PackedWeight> weights;
   for (size_t i = 0; i < copies; ++i) weights.emplace_back(*operators, shape);
-  const Floats in(device, rows, k);
+  const Inputs in(*operators, shape, rows, type);
   const Floats out(device, rows, n);
   size_t next = 0;
   for (auto _ : state) {
-    operators->matmul(out.tensor, in.tensor, weights[next].weight, false);
+    operators->matmul(out.tensor, in.activations, weights[next].weight, false);
     next = (next + 1) % copies;
   }
   const auto calls = static_cast<double>(state.iterations());
@@ -100,13 +123,14 @@ void matmul_args(benchmark::internal::Benchmark* bench) {
   const int64_t all = allowed_processors();
   for (int64_t rows : {1, 4, 16, 64, 512}) bench->Args({rows, 1});
   if (all > 1) {
-    for (int64_t rows : {1, 16, 512}) bench->Args({rows, all});
+    for (int64_t rows : {1, 4, 16, 64, 512}) bench->Args({rows, all});
   }
 }
 
 BENCHMARK_CAPTURE(matmul, q4_up, WeightLayout::kQ4, 1536, 576)->Apply(matmul_args);
 BENCHMARK_CAPTURE(matmul, q4_down, WeightLayout::kQ4, 576, 1536)->Apply(matmul_args);
 BENCHMARK_CAPTURE(matmul, q4_key, WeightLayout::kQ4, 192, 576)->Apply(matmul_args);
+BENCHMARK_CAPTURE(matmul, q4_up_f32, WeightLayout::kQ4, 1536, 576, ActivationType::kF32)->Apply(matmul_args);
 BENCHMARK_CAPTURE(matmul, q8_up, WeightLayout::kQ8, 1536, 576)->Apply(matmul_args);
 BENCHMARK_CAPTURE(matmul, f16_up, WeightLayout::kF16, 1536, 576)->Apply(matmul_args);
 BENCHMARK_CAPTURE(matmul, f32_up, WeightLayout::kF32, 1536, 576)->Apply(matmul_args);
@@ -117,7 +141,7 @@ void attention(benchmark::State& state, DType dtype) {
   const auto tokens = static_cast<int32_t>(state.range(0));
   const auto context = static_cast<int32_t>(state.range(1));
   CpuDevice device(static_cast<int>(state.range(2)));
-  const std::unique_ptr<Operators> operators = make_cpu_operators(device, best_isa());
+  const std::unique_ptr<Operators> operators = make_cpu_operators(device, isa());
   KvCache cache = {.data = {},
                    .dtype = dtype,
                    .layers = 1,
@@ -158,7 +182,7 @@ BENCHMARK_CAPTURE(attention, q8, DType::kI8)->Apply(attention_args);
 
 void elementwise(benchmark::State& state) {
   CpuDevice device(static_cast<int>(state.range(1)));
-  const std::unique_ptr<Operators> operators = make_cpu_operators(device, best_isa());
+  const std::unique_ptr<Operators> operators = make_cpu_operators(device, isa());
   const Floats x(device, state.range(0), 576);
   const Floats gate(device, state.range(0), 1536);
   const Floats scale(device, 1, 576);
@@ -186,4 +210,34 @@ void fork_and_join(benchmark::State& state) {
 BENCHMARK(fork_and_join)->ArgName("threads")->UseRealTime()->Arg(2);
 
 }  // namespace
+
+// Takes --isa=NAME out of the arguments. Whether it was right.
+bool choose_isa(int& count, char** arguments) {
+  const std::string flag = "--isa=";
+  for (int i = 1; i < count; ++i) {
+    const std::string argument = arguments[i];
+    if (!argument.starts_with(flag)) continue;
+    std::copy(arguments + i + 1, arguments + count, arguments + i);
+    --count;
+    for (const Isa known : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512}) {
+      if (argument != flag + isa_name(known) || !isa_supported(known)) continue;
+      isa() = known;
+      return true;
+    }
+    return false;
+  }
+  return true;
+}
+
 }  // namespace twostroke
+
+int main(int count, char** arguments) {
+  if (!twostroke::choose_isa(count, arguments)) {
+    std::fprintf(stderr, "kernels_bench: --isa is scalar, avx2 or avx512, as this processor has it\n");
+    return 1;
+  }
+  benchmark::Initialize(&count, arguments);
+  if (benchmark::ReportUnrecognizedArguments(count, arguments)) return 1;
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}

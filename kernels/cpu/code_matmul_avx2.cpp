@@ -1,0 +1,257 @@
+// Panels of codes times rows of quantised activations in AVX2.
+//
+// vpmaddubsw multiplies unsigned bytes (codes) by signed ones (activations) and adds neighbouring pairs into 16 bits. A
+// pair of 4-bit codes gives at most 2 * 15 * 127, and eight of these fit: a whole group of 32 is summed in 16 bits and
+// widened once. Codes of 8 bits are taken as two halves of 4 bits each, at no more instructions than any other way.
+//
+// Per group and output: dot, exact in integers; then sum = fma(float(dot) * weight scale, activation scale, sum) and
+// sum = fma(weight min, activation sum, sum). Groups are taken in ascending order, for any number of rows.
+
+#include "kernels/cpu/kernels_avx2.h"
+#include "kernels/cpu/simd_avx2.h"
+
+namespace twostroke {
+namespace {
+
+constexpr int64_t kRowsMax = 4;  // 4 rows by 16 outputs have 8 sums of 16 bits
+
+struct Halves {
+  __m256 low;   // of outputs 0 to 7
+  __m256 high;  // of outputs 8 to 15
+};
+
+static inline Halves load_scales(bool half_scales, const uint8_t* at) {
+  if (half_scales) {
+    const __m128i* halves = reinterpret_cast<const __m128i*>(at);
+    return {_mm256_cvtph_ps(_mm_loadu_si128(halves)), _mm256_cvtph_ps(_mm_loadu_si128(halves + 1))};
+  }
+  const float* floats = reinterpret_cast<const float*>(at);
+  return {_mm256_loadu_ps(floats), _mm256_loadu_ps(floats + kLanes)};
+}
+
+// Four activations in every lane.
+static inline __m256i broadcast_quad(const uint8_t* at) {
+  int32_t quad;
+  __builtin_memcpy(&quad, at, sizeof(quad));
+  return _mm256_set1_epi32(quad);
+}
+
+// sum += the products of `codes` and `inputs`. The compiler would rather compute all products of a group first and add
+// them later, which takes several times the registers that there are.
+static inline void add_products(__m256i& sum, __m256i codes, __m256i inputs) {
+  sum = _mm256_add_epi16(sum, _mm256_maddubs_epi16(codes, inputs));
+  asm("" : "+x"(sum));
+}
+
+static inline __m256i low_halves(__m256i bytes) { return _mm256_and_si256(bytes, _mm256_set1_epi8(15)); }
+static inline __m256i high_halves(__m256i bytes) { return low_halves(_mm256_srli_epi16(bytes, 4)); }
+
+// Where the outputs of a panel go.
+struct Outputs {
+  float* at;  // of the first row
+  int64_t stride;
+  bool accumulate;
+};
+
+// Rows that are multiplied at once: where each has its codes, and where in a row the other parts are.
+template <int kRows>
+struct Rows {
+  const Int8Format* format;
+  const uint8_t* at[kRows];
+
+  __m256 broadcast(int r, size_t part, int64_t index) const {
+    return _mm256_broadcast_ss(reinterpret_cast<const float*>(at[r] + part) + index);
+  }
+};
+
+// The dot products of one group with each row, for outputs 0 to 7 and 8 to 15. `k` is the group's first.
+template <int32_t kGroup, int kRows>
+static inline void dots4(const uint8_t* codes, const Rows<kRows>& rows, int64_t k, __m256i (&low)[kRows],
+                         __m256i (&high)[kRows]) {
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) low[r] = high[r] = _mm256_setzero_si256();
+#pragma GCC unroll 4
+  for (int32_t i = 0; i < kGroup; i += 8) {
+    const __m256i* quads = reinterpret_cast<const __m256i*>(codes + i / 2 * kPanelOutputs);
+    const __m256i packed_low = _mm256_loadu_si256(quads);
+    const __m256i packed_high = _mm256_loadu_si256(quads + 1);
+    const __m256i first_low = low_halves(packed_low);
+    const __m256i first_high = low_halves(packed_high);
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) {
+      const __m256i inputs = broadcast_quad(rows.at[r] + k + i);
+      add_products(low[r], first_low, inputs);
+      add_products(high[r], first_high, inputs);
+    }
+    const __m256i second_low = high_halves(packed_low);
+    const __m256i second_high = high_halves(packed_high);
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) {
+      const __m256i inputs = broadcast_quad(rows.at[r] + k + i + 4);
+      add_products(low[r], second_low, inputs);
+      add_products(high[r], second_high, inputs);
+    }
+  }
+  const __m256i ones = _mm256_set1_epi16(1);
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) {
+    low[r] = _mm256_madd_epi16(low[r], ones);
+    high[r] = _mm256_madd_epi16(high[r], ones);
+  }
+}
+
+// Likewise for codes of 8 bits and 8 outputs, whose codes begin at `codes`; the caller takes the 128 off.
+template <int32_t kGroup, int kRows>
+static inline void dots8(const uint8_t* codes, const Rows<kRows>& rows, int64_t k, __m256i (&dots)[kRows]) {
+  __m256i sixteens[kRows];
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) dots[r] = sixteens[r] = _mm256_setzero_si256();
+#pragma GCC unroll 8
+  for (int32_t i = 0; i < kGroup; i += 4) {
+    const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes + i * kPanelOutputs));
+    const __m256i low = low_halves(bytes);
+    const __m256i high = high_halves(bytes);
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) {
+      const __m256i inputs = broadcast_quad(rows.at[r] + k + i);
+      add_products(dots[r], low, inputs);
+      add_products(sixteens[r], high, inputs);
+    }
+  }
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) {
+    dots[r] = _mm256_add_epi32(_mm256_madd_epi16(dots[r], _mm256_set1_epi16(1)),
+                               _mm256_madd_epi16(sixteens[r], _mm256_set1_epi16(16)));
+  }
+}
+
+// What a group adds to the sums of 8 outputs.
+template <bool kHasMin>
+static inline void add_group(float* sums, __m256i dots, __m256 scale, __m256 min, __m256 input_scale,
+                             __m256 input_sum) {
+  const __m256 product = _mm256_mul_ps(_mm256_cvtepi32_ps(dots), scale);
+  __m256 sum = _mm256_fmadd_ps(product, input_scale, _mm256_loadu_ps(sums));
+  if constexpr (kHasMin) sum = _mm256_fmadd_ps(min, input_sum, sum);
+  _mm256_storeu_ps(sums, sum);
+}
+
+// One panel times the rows.
+template <PanelKind kKind, bool kHasMin, int32_t kGroup, int kRows>
+[[gnu::noinline]] void multiply_rows(const PanelFormat& format, const uint8_t* panel, const Rows<kRows>& given,
+                                     const Outputs& out) {
+  const Rows<kRows> rows = given;
+  const Int8Format& parts = *rows.format;
+  const size_t sums_part = kGroup == kInt8Codes ? parts.sums : parts.half_sums;
+  const size_t offsets_part = kGroup == kInt8Codes ? parts.offsets : parts.half_offsets;
+  const bool half_scales = format.half_scales;
+  const size_t scales_bytes = kPanelOutputs * (half_scales ? 2 : 4);
+  const size_t codes_offset = scales_bytes * (kHasMin ? 2 : 1);
+  const int64_t groups = parts.k / kGroup;
+  float total[kRows * kPanelOutputs];
+#pragma GCC unroll 8
+  for (int i = 0; i < 2 * kRows; ++i) _mm256_storeu_ps(total + i * kLanes, _mm256_setzero_ps());
+  for (int64_t g = 0; g < groups; ++g, panel += format.step_bytes) {
+    for (size_t i = 0; i < format.step_bytes; i += 64) {
+      _mm_prefetch(reinterpret_cast<const char*>(panel + kPrefetchAhead + i), _MM_HINT_T0);
+    }
+    const Halves scale = load_scales(half_scales, panel);
+    const Halves min = kHasMin ? load_scales(half_scales, panel + scales_bytes) : Halves();
+    const int64_t input_group = g * kGroup / kInt8Codes;
+    if constexpr (kKind == PanelKind::kCode4) {
+      __m256i low[kRows];
+      __m256i high[kRows];
+      dots4<kGroup, kRows>(panel + codes_offset, rows, g * kGroup, low, high);
+#pragma GCC unroll 4
+      for (int r = 0; r < kRows; ++r) {
+        const __m256 input_scale = rows.broadcast(r, parts.scales, input_group);
+        const __m256 input_sum = rows.broadcast(r, sums_part, g);
+        float* sum = total + r * kPanelOutputs;
+        add_group<kHasMin>(sum, low[r], scale.low, min.low, input_scale, input_sum);
+        add_group<kHasMin>(sum + kLanes, high[r], scale.high, min.high, input_scale, input_sum);
+      }
+    } else {
+#pragma GCC unroll 2
+      for (int half = 0; half < 2; ++half) {
+        __m256i dots[kRows];
+        dots8<kGroup, kRows>(panel + codes_offset + half * sizeof(__m256i), rows, g * kGroup, dots);
+#pragma GCC unroll 4
+        for (int r = 0; r < kRows; ++r) {
+          const __m256i offset = _mm256_castps_si256(rows.broadcast(r, offsets_part, g));
+          const __m256 input_scale = rows.broadcast(r, parts.scales, input_group);
+          const __m256 input_sum = kHasMin ? rows.broadcast(r, sums_part, g) : _mm256_setzero_ps();
+          add_group<kHasMin>(total + r * kPanelOutputs + half * kLanes, _mm256_add_epi32(dots[r], offset),
+                             half == 0 ? scale.low : scale.high, half == 0 ? min.low : min.high, input_scale,
+                             input_sum);
+        }
+      }
+    }
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < 2 * kRows; ++i) {
+    float* to = out.at + i / 2 * out.stride + i % 2 * kLanes;
+    const __m256 sum = _mm256_loadu_ps(total + i * kLanes);
+    _mm256_storeu_ps(to, out.accumulate ? _mm256_add_ps(_mm256_loadu_ps(to), sum) : sum);
+  }
+}
+
+template <PanelKind kKind, bool kHasMin, int32_t kGroup, int kRows>
+static inline void multiply_some(const PanelFormat& format, const uint8_t* panel, const Int8Format* parts,
+                                 const uint8_t* first_row, const Outputs& out) {
+  Rows<kRows> rows;
+  rows.format = parts;
+  for (int r = 0; r < kRows; ++r) rows.at[r] = first_row + static_cast<size_t>(r) * parts->row_bytes;
+  multiply_rows<kKind, kHasMin, kGroup, kRows>(format, panel, rows, out);
+}
+
+template <PanelKind kKind, bool kHasMin, int32_t kGroup>
+void multiply_panel(const PanelFormat& format, const uint8_t* panel, const Int8Format* parts, const uint8_t* row,
+                    int64_t rows, Outputs out) {
+  // The last eight or fewer are halved: 5 rows are 3 and 2, not 4 and 1.
+  while (rows > 0) {
+    const int64_t count = rows >= 2 * kRowsMax ? kRowsMax : rows > kRowsMax ? (rows + 1) / 2 : rows;
+    switch (count) {
+      case 1:
+        multiply_some<kKind, kHasMin, kGroup, 1>(format, panel, parts, row, out);
+        break;
+      case 2:
+        multiply_some<kKind, kHasMin, kGroup, 2>(format, panel, parts, row, out);
+        break;
+      case 3:
+        multiply_some<kKind, kHasMin, kGroup, 3>(format, panel, parts, row, out);
+        break;
+      default:
+        multiply_some<kKind, kHasMin, kGroup, kRowsMax>(format, panel, parts, row, out);
+        break;
+    }
+    row += static_cast<size_t>(count) * parts->row_bytes;
+    out.at += count * out.stride;
+    rows -= count;
+  }
+}
+
+template <PanelKind kKind, bool kHasMin>
+void multiply_groups(const PanelFormat& format, const uint8_t* panel, const Int8Format* parts, const uint8_t* row,
+                     int64_t rows, const Outputs& out) {
+  if (format.group == kInt8Codes) return multiply_panel<kKind, kHasMin, 32>(format, panel, parts, row, rows, out);
+  multiply_panel<kKind, kHasMin, 16>(format, panel, parts, row, rows, out);
+}
+
+}  // namespace
+
+void multiply_codes_avx2(const PanelFormat* format, const void* panel, int32_t panels, const Int8Format* parts,
+                         const void* row, int64_t rows, float* out, int64_t out_stride, bool accumulate) {
+  const uint8_t* weights = static_cast<const uint8_t*>(panel);
+  const uint8_t* inputs = static_cast<const uint8_t*>(row);
+  for (int32_t p = 0; p < panels; ++p, weights += format->panel_bytes) {
+    const Outputs outputs = {out + p * kPanelOutputs, out_stride, accumulate};
+    if (format->kind == PanelKind::kCode4) {
+      multiply_groups<PanelKind::kCode4, true>(*format, weights, parts, inputs, rows, outputs);
+    } else if (format->has_min) {
+      multiply_groups<PanelKind::kCode8, true>(*format, weights, parts, inputs, rows, outputs);
+    } else {
+      multiply_groups<PanelKind::kCode8, false>(*format, weights, parts, inputs, rows, outputs);
+    }
+  }
+}
+
+}  // namespace twostroke

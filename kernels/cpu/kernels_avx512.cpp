@@ -1,0 +1,24 @@
+// The table of the AVX-512 set: its own products of codes, and AVX2 for all else, which is a small part of the time.
+
+#include "kernels/cpu/kernels_avx512.h"
+
+namespace twostroke {
+namespace {
+
+VectorKernels with_avx512(VectorKernels kernels) {
+  kernels.multiply_codes = multiply_codes_avx512;
+  kernels.multiply_add = multiply_add_avx512;
+  kernels.multiply_adds_per_round = kMultiplyAddsAvx512;
+  kernels.int8_multiply_add = int8_multiply_add_avx512;
+  kernels.int8_multiply_adds_per_round = kInt8MultiplyAddsAvx512;
+  return kernels;
+}
+
+}  // namespace
+
+const VectorKernels* avx512_kernels() {
+  static const VectorKernels kernels = with_avx512(*avx2_kernels());
+  return &kernels;
+}
+
+}  // namespace twostroke
