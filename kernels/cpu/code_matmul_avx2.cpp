@@ -2,7 +2,9 @@
 //
 // vpmaddubsw multiplies unsigned bytes (codes) by signed ones (activations) and adds neighbouring pairs into 16 bits. A
 // pair of 4-bit codes gives at most 2 * 15 * 127, and eight of these fit: a whole group of 32 is summed in 16 bits and
-// widened once. Codes of 8 bits are taken as two halves of 4 bits each, at no more instructions than any other way.
+// widened once. Codes of 8 bits are taken as two halves of 4 bits each. Either half costs as many instructions as the
+// two vpmaddwd of 16-bit numbers that do the same, but these need no unpacking between: with kWideRows rows or more it
+// pays to widen a panel's codes in the cache first.
 //
 // Per group and output: dot, exact in integers; then sum = fma(float(dot) * weight scale, activation scale, sum) and
 // sum = fma(weight min, activation sum, sum). Groups are taken in ascending order, for any number of rows.
@@ -14,6 +16,9 @@ namespace twostroke {
 namespace {
 
 constexpr int64_t kRowsMax = 4;  // 4 rows by 16 outputs have 8 sums of 16 bits
+constexpr int64_t kWideRows = 12;
+constexpr int64_t kWideRowsMax = 64;
+constexpr int64_t kWideK = 512;
 
 struct Halves {
   __m256 low;   // of outputs 0 to 7
@@ -125,6 +130,12 @@ static inline void dots8(const uint8_t* codes, const Rows<kRows>& rows, int64_t 
   }
 }
 
+// sum += the products of 16-bit numbers, pairs of neighbours added.
+static inline void add_wide_products(__m256i& sum, __m256i weights, __m256i inputs) {
+  sum = _mm256_add_epi32(sum, _mm256_madd_epi16(weights, inputs));
+  asm("" : "+x"(sum));  // as in add_products
+}
+
 // What a group adds to the sums of 8 outputs.
 template <bool kHasMin>
 static inline void add_group(float* sums, __m256i dots, __m256 scale, __m256 min, __m256 input_scale,
@@ -194,6 +205,112 @@ template <PanelKind kKind, bool kHasMin, int32_t kGroup, int kRows>
   }
 }
 
+// The panel's codes of `groups` groups as signed 16-bit numbers: for each two k, [16][2].
+template <int32_t kGroup>
+static inline void widen_codes(const PanelFormat& format, const uint8_t* codes, int64_t groups, int16_t* out) {
+  const __m256i first = _mm256_setr_epi8(0, -1, 1, -1, 4, -1, 5, -1, 8, -1, 9, -1, 12, -1, 13, -1,  //
+                                         0, -1, 1, -1, 4, -1, 5, -1, 8, -1, 9, -1, 12, -1, 13, -1);
+  const __m256i second = _mm256_setr_epi8(2, -1, 3, -1, 6, -1, 7, -1, 10, -1, 11, -1, 14, -1, 15, -1,  //
+                                          2, -1, 3, -1, 6, -1, 7, -1, 10, -1, 11, -1, 14, -1, 15, -1);
+  const __m256i offset = _mm256_set1_epi16(128);
+  __m256i* to = reinterpret_cast<__m256i*>(out);
+  for (int64_t g = 0; g < groups; ++g, codes += format.step_bytes) {
+    for (int32_t i = 0; i < kGroup; i += 4, to += 4) {
+      const __m256i* quads = reinterpret_cast<const __m256i*>(codes + i * kPanelOutputs);
+      const __m256i low = _mm256_loadu_si256(quads);
+      const __m256i high = _mm256_loadu_si256(quads + 1);
+      _mm256_storeu_si256(to, _mm256_sub_epi16(_mm256_shuffle_epi8(low, first), offset));
+      _mm256_storeu_si256(to + 1, _mm256_sub_epi16(_mm256_shuffle_epi8(high, first), offset));
+      _mm256_storeu_si256(to + 2, _mm256_sub_epi16(_mm256_shuffle_epi8(low, second), offset));
+      _mm256_storeu_si256(to + 3, _mm256_sub_epi16(_mm256_shuffle_epi8(high, second), offset));
+    }
+  }
+}
+
+// sums [kRows, 16] += the groups from `group_begin` on, whose codes are in `wide` and whose constants begin at `step`,
+// times the rows.
+template <bool kHasMin, int32_t kGroup, int kRows>
+[[gnu::noinline]] void multiply_wide_rows(const PanelFormat& format, const uint8_t* step, const int16_t* wide,
+                                          int64_t group_begin, int64_t groups, const Rows<kRows>& given, float* sums) {
+  const Rows<kRows> rows = given;
+  const Int8Format& parts = *rows.format;
+  const size_t sums_part = kGroup == kInt8Codes ? parts.sums : parts.half_sums;
+  const bool half_scales = format.half_scales;
+  const size_t scales_bytes = kPanelOutputs * (half_scales ? 2 : 4);
+  const __m256i* weights = reinterpret_cast<const __m256i*>(wide);
+  for (int64_t g = group_begin; g < group_begin + groups; ++g, step += format.step_bytes, weights += kGroup) {
+    __m256i low[kRows];
+    __m256i high[kRows];
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) low[r] = high[r] = _mm256_setzero_si256();
+    const size_t inputs_at = parts.wide + static_cast<size_t>(g) * kGroup * sizeof(int16_t);
+#pragma GCC unroll 16
+    for (int32_t i = 0; i < kGroup / 2; ++i) {
+      const __m256i low_weights = _mm256_loadu_si256(weights + 2 * i);
+      const __m256i high_weights = _mm256_loadu_si256(weights + 2 * i + 1);
+#pragma GCC unroll 4
+      for (int r = 0; r < kRows; ++r) {
+        const __m256i inputs = broadcast_quad(rows.at[r] + inputs_at + i * 4);
+        add_wide_products(low[r], low_weights, inputs);
+        add_wide_products(high[r], high_weights, inputs);
+      }
+    }
+    const Halves scale = load_scales(half_scales, step);
+    const Halves min = kHasMin ? load_scales(half_scales, step + scales_bytes) : Halves();
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) {
+      const __m256 input_scale = rows.broadcast(r, parts.scales, g * kGroup / kInt8Codes);
+      const __m256 input_sum = kHasMin ? rows.broadcast(r, sums_part, g) : _mm256_setzero_ps();
+      float* sum = sums + r * kPanelOutputs;
+      add_group<kHasMin>(sum, low[r], scale.low, min.low, input_scale, input_sum);
+      add_group<kHasMin>(sum + kLanes, high[r], scale.high, min.high, input_scale, input_sum);
+    }
+  }
+}
+
+// Up to kWideRowsMax rows, in blocks of k whose widened codes take half of the first-level cache.
+template <bool kHasMin, int32_t kGroup>
+void multiply_wide(const PanelFormat& format, const uint8_t* panel, const Int8Format* parts, const uint8_t* row,
+                   int64_t rows, const Outputs& out) {
+  alignas(32) int16_t wide[kWideK * kPanelOutputs];
+  alignas(32) float sums[kWideRowsMax * kPanelOutputs];
+  for (int64_t i = 0; i < rows * kPanelOutputs; i += kLanes) _mm256_store_ps(sums + i, _mm256_setzero_ps());
+  const size_t codes_offset = kPanelOutputs * (format.half_scales ? 2 : 4) * (kHasMin ? 2 : 1);
+  const int64_t groups = parts->k / kGroup;
+  constexpr int64_t kGroupsAtOnce = kWideK / kGroup;
+  for (int64_t begin = 0; begin < groups; begin += kGroupsAtOnce) {
+    const int64_t count = groups - begin < kGroupsAtOnce ? groups - begin : kGroupsAtOnce;
+    const uint8_t* step = panel + static_cast<size_t>(begin) * format.step_bytes;
+    widen_codes<kGroup>(format, step + codes_offset, count, wide);
+    for (int64_t r = 0; r < rows;) {
+      const auto some = [&](auto rows_at) {
+        rows_at.format = parts;
+        constexpr int64_t kCount = sizeof(rows_at.at) / sizeof(rows_at.at[0]);
+        for (int64_t i = 0; i < kCount; ++i) rows_at.at[i] = row + static_cast<size_t>(r + i) * parts->row_bytes;
+        multiply_wide_rows<kHasMin, kGroup>(format, step, wide, begin, count, rows_at, sums + r * kPanelOutputs);
+        r += kCount;
+      };
+      const int64_t left = rows - r;
+      if (left >= 4 && left != 5) {
+        some(Rows<4>());
+      } else if (left == 3 || left == 5) {
+        some(Rows<3>());
+      } else if (left == 2) {
+        some(Rows<2>());
+      } else {
+        some(Rows<1>());
+      }
+    }
+  }
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int32_t j = 0; j < kPanelOutputs; j += kLanes) {
+      float* to = out.at + r * out.stride + j;
+      const __m256 sum = _mm256_load_ps(sums + r * kPanelOutputs + j);
+      _mm256_storeu_ps(to, out.accumulate ? _mm256_add_ps(_mm256_loadu_ps(to), sum) : sum);
+    }
+  }
+}
+
 template <PanelKind kKind, bool kHasMin, int32_t kGroup, int kRows>
 static inline void multiply_some(const PanelFormat& format, const uint8_t* panel, const Int8Format* parts,
                                  const uint8_t* first_row, const Outputs& out) {
@@ -206,6 +323,14 @@ static inline void multiply_some(const PanelFormat& format, const uint8_t* panel
 template <PanelKind kKind, bool kHasMin, int32_t kGroup>
 void multiply_panel(const PanelFormat& format, const uint8_t* panel, const Int8Format* parts, const uint8_t* row,
                     int64_t rows, Outputs out) {
+  if constexpr (kKind == PanelKind::kCode8) {
+    for (int64_t count; rows >= kWideRows; rows -= count) {
+      count = rows < kWideRowsMax ? rows : kWideRowsMax;
+      multiply_wide<kHasMin, kGroup>(format, panel, parts, row, count, out);
+      row += static_cast<size_t>(count) * parts->row_bytes;
+      out.at += count * out.stride;
+    }
+  }
   // The last eight or fewer are halved: 5 rows are 3 and 2, not 4 and 1.
   while (rows > 0) {
     const int64_t count = rows >= 2 * kRowsMax ? kRowsMax : rows > kRowsMax ? (rows + 1) / 2 : rows;

@@ -3,6 +3,7 @@
 // With groups = ceil(k / 32), a row has these parts, each beginning at a multiple of 64 bytes:
 //
 //   codes         [groups * 32] int8; zero beyond k
+//   wide          [groups * 32] int16: the codes again, for products of 16-bit numbers
 //   scales        [groups] float
 //   sums          [groups] float: scale * (sum of the group's codes), which a weight's min is multiplied with
 //   half_sums     [groups * 2] float: likewise of each half of a group, for weights in groups of 16
@@ -25,6 +26,7 @@ enum : int32_t { kInt8Codes = 32 };  // of a group
 struct Int8Format {
   int64_t k;
   int64_t groups;
+  size_t wide;
   size_t scales;
   size_t sums;
   size_t half_sums;

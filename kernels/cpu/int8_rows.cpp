@@ -41,6 +41,7 @@ Int8Format int8_format(int64_t k) {
     return begin;
   };
   place(groups * kInt8Group);
+  format.wide = place(groups * kInt8Group * sizeof(int16_t));
   format.scales = place(groups * sizeof(float));
   format.sums = place(groups * sizeof(float));
   format.half_sums = place(groups * 2 * sizeof(float));
@@ -53,6 +54,7 @@ Int8Format int8_format(int64_t k) {
 void quantise_row(const Int8Format& format, std::byte* row, std::span<const float> in) {
   CHECK(static_cast<int64_t>(in.size()) == format.k);
   auto* codes = reinterpret_cast<int8_t*>(row);
+  auto* wide = reinterpret_cast<int16_t*>(row + format.wide);
   auto* scales = reinterpret_cast<float*>(row + format.scales);
   auto* sums = reinterpret_cast<float*>(row + format.sums);
   auto* half_sums = reinterpret_cast<float*>(row + format.half_sums);
@@ -72,6 +74,7 @@ void quantise_row(const Int8Format& format, std::byte* row, std::span<const floa
       const float inverse = 127 / largest;
       for (size_t i = 0; i < group.size(); ++i) codes[i] = static_cast<int8_t>(std::lrint(group[i] * inverse));
     }
+    std::copy_n(codes, kInt8Group, wide + begin);
     const int32_t first = sum_of(codes, kInt8Group / 2);
     const int32_t second = sum_of(codes + kInt8Group / 2, kInt8Group / 2);
     scales[g] = scale;

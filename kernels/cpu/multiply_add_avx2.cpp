@@ -48,12 +48,13 @@ int64_t int8_multiply_add_avx2(int64_t rounds, int32_t code, int32_t input) {
       asm("" : "+x"(sums[i]));
     }
   }
+  __m256i wide = _mm256_setzero_si256();
+#pragma GCC unroll 16
+  for (int i = 0; i < kSums; ++i) wide = _mm256_add_epi32(wide, _mm256_madd_epi16(sums[i], _mm256_set1_epi16(1)));
+  int32_t lanes[kLanes];
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(lanes), wide);
   int64_t total = 0;
-  for (int i = 0; i < kSums; ++i) {
-    int16_t lanes[2 * kLanes];
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(lanes), sums[i]);
-    for (const int16_t lane : lanes) total += lane;
-  }
+  for (const int32_t lane : lanes) total += lane;
   return total;
 }
 

@@ -48,12 +48,13 @@ int64_t int8_multiply_add_avx512(int64_t rounds, int32_t code, int32_t input) {
       asm("" : "+v"(sums[i]));  // or sums that began alike would be computed once
     }
   }
+  __m512i sum = _mm512_setzero_si512();
+#pragma GCC unroll 16
+  for (int i = 0; i < kSums; ++i) sum = _mm512_add_epi32(sum, sums[i]);
+  int32_t lanes[kWidth];
+  _mm512_storeu_si512(lanes, sum);
   int64_t total = 0;
-  for (int i = 0; i < kSums; ++i) {
-    int32_t lanes[kWidth];
-    _mm512_storeu_si512(lanes, sums[i]);
-    for (const int32_t lane : lanes) total += lane;
-  }
+  for (const int32_t lane : lanes) total += lane;
   return total;
 }
 

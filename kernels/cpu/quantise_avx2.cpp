@@ -64,8 +64,11 @@ void quantise_avx2(const Int8Format* format, void* row, const float* in) {
     const int32_t first = sum_integers(_mm256_add_epi32(codes[0], codes[1]));
     const int32_t second = sum_integers(_mm256_add_epi32(codes[2], codes[3]));
     // Packing works within each half of a vector: the last step puts the fours of codes into their order.
-    const __m256i bytes =
-        _mm256_packs_epi16(_mm256_packs_epi32(codes[0], codes[1]), _mm256_packs_epi32(codes[2], codes[3]));
+    const __m256i words[2] = {_mm256_packs_epi32(codes[0], codes[1]), _mm256_packs_epi32(codes[2], codes[3])};
+    const __m256i bytes = _mm256_packs_epi16(words[0], words[1]);
+    __m256i* wide = reinterpret_cast<__m256i*>(base + format->wide) + 2 * g;
+    _mm256_storeu_si256(wide, _mm256_permute4x64_epi64(words[0], 0xd8));
+    _mm256_storeu_si256(wide + 1, _mm256_permute4x64_epi64(words[1], 0xd8));
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(base + g * kInt8Codes),
                         _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
     scales[g] = scale;

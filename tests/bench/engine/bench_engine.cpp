@@ -3,8 +3,9 @@
 //   build/release/bench_engine --model FILE
 //
 // Prefill: --prompts prompts at once, in steps of at most --chunk tokens in all. Decode: --batch sequences, each with
-// --context tokens in the cache at the start, one token each per step, greedy. Every figure is the median of --repeats
-// runs.
+// --context tokens in the cache at the start, one token each per step, greedy. Mixed: one step of a chunk of --chunk
+// tokens, alone and with --mixed decodes beside it; their ratio is what decodes cost that travel with a chunk. Every
+// figure is the median of --repeats runs; the two of the ratio take turns.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -28,6 +29,7 @@ struct Options {
   int chunk = 512;
   std::vector<int> prompts = {1};
   std::vector<int> batches = {1, 4, 16, 32};
+  int mixed = 8;
   int context = 128;
   int steps = 32;
   int repeats = 3;
@@ -63,23 +65,44 @@ class Bench {
     return seconds_now() - begin;
   }
 
+  // Seconds for one step of a new prompt's first `chunk` tokens, with a token each of `decodes` sequences beside it.
+  double mixed(int decodes) {
+    start(static_cast<size_t>(decodes));
+    advance(static_cast<uint32_t>(options_.context));
+    std::vector<uint32_t> counts(sequences_.size(), 1);
+    add_sequence();
+    counts.push_back(static_cast<uint32_t>(options_.chunk));
+    const double begin = seconds_now();
+    step(counts);
+    return seconds_now() - begin;
+  }
+
  private:
-  void start(size_t sequences) {
-    histories_.assign(sequences, {});
-    std::mt19937 random(1);
-    for (auto& history : histories_) {
-      for (int i = 0; i < std::max(options_.prompt_tokens, options_.context); ++i) {
-        history.push_back(static_cast<TokenId>(random() % static_cast<uint32_t>(backend_.info().vocab_size)));
-      }
+  struct Sequence {
+    std::vector<TokenId> history;
+    uint32_t computed = 0;
+  };
+
+  void start(size_t count) {
+    sequences_.clear();
+    random_.seed(1);
+    for (size_t i = 0; i < count; ++i) add_sequence();
+  }
+
+  void add_sequence() {
+    Sequence sequence;
+    for (int i = 0; i < std::max({options_.prompt_tokens, options_.context, options_.chunk}); ++i) {
+      sequence.history.push_back(static_cast<TokenId>(random_() % static_cast<uint32_t>(backend_.info().vocab_size)));
     }
-    computed_ = 0;
+    sequences_.push_back(std::move(sequence));
   }
 
   // Computes `tokens` more tokens of every sequence, in chunks that a step can carry.
   void advance(uint32_t tokens) {
-    const uint32_t most =
-        std::min(static_cast<uint32_t>(options_.chunk),
-                 static_cast<uint32_t>(backend_.info().step_tokens_max) / static_cast<uint32_t>(histories_.size()));
+    if (sequences_.empty()) return;
+    const uint32_t most = std::max(
+        1u, std::min(static_cast<uint32_t>(options_.chunk), static_cast<uint32_t>(backend_.info().step_tokens_max)) /
+                static_cast<uint32_t>(sequences_.size()));
     for (uint32_t left = tokens; left > 0;) {
       const uint32_t count = std::min(most, left);
       step(count);
@@ -87,39 +110,44 @@ class Bench {
     }
   }
 
-  void step(uint32_t count) {
+  void step(uint32_t count) { step(std::vector<uint32_t>(sequences_.size(), count)); }
+
+  // counts[i] more tokens of sequence i.
+  void step(const std::vector<uint32_t>& counts) {
     const uint32_t block_size = static_cast<uint32_t>(backend_.info().block_size);
     const uint32_t blocks = (static_cast<uint32_t>(backend_.info().context_max) + block_size - 1) / block_size;
     plan_.clear();
-    for (size_t i = 0; i < histories_.size(); ++i) {
-      std::vector<TokenId>& history = histories_[i];
-      history.resize(std::max<size_t>(history.size(), computed_ + count));
+    for (size_t i = 0; i < sequences_.size(); ++i) {
+      std::vector<TokenId>& history = sequences_[i].history;
+      const uint32_t begin = sequences_[i].computed;
+      const uint32_t end = begin + counts[i];
+      history.resize(std::max<size_t>(history.size(), end));
       Row row;
       row.sequence = i;
       row.token_begin = static_cast<uint32_t>(plan_.tokens.size());
-      row.token_count = count;
-      row.position = computed_;
+      row.token_count = counts[i];
+      row.position = begin;
       row.block_begin = static_cast<uint32_t>(plan_.blocks.size());
-      row.block_count = (computed_ + count + block_size - 1) / block_size;
+      row.block_count = (end + block_size - 1) / block_size;
       row.samples = true;
       row.sampling = &greedy_;
-      row.history = std::span(history).first(computed_ + count);
-      row.prompt_count = computed_ + count;
-      plan_.tokens.insert(plan_.tokens.end(), history.begin() + computed_, history.begin() + computed_ + count);
+      row.history = std::span(history).first(end);
+      row.prompt_count = end;
+      plan_.tokens.insert(plan_.tokens.end(), history.begin() + begin, history.begin() + end);
       for (uint32_t b = 0; b < row.block_count; ++b) plan_.blocks.push_back(static_cast<BlockId>(i) * blocks + b);
       plan_.rows.push_back(row);
+      sequences_[i].computed = end;
     }
     Status status = backend_.submit(plan_);
     if (status.ok()) status = backend_.wait(result_);
     CHECK(status.ok(), status.message());
-    computed_ += count;
   }
 
   const Options& options_;
   Backend& backend_;
   SamplingParams greedy_;
-  std::vector<std::vector<TokenId>> histories_;
-  uint32_t computed_ = 0;
+  std::mt19937 random_;
+  std::vector<Sequence> sequences_;
   StepPlan plan_;
   StepResult result_;
 };
@@ -137,11 +165,12 @@ int run(const Options& options) {
   backend_options.activations = options.activations == "f32" ? ActivationType::kF32 : ActivationType::kInt8;
   const int batch_max = std::max(*std::max_element(options.batches.begin(), options.batches.end()),
                                  *std::max_element(options.prompts.begin(), options.prompts.end()));
-  backend_options.context_max = std::max(options.prompt_tokens, options.context) + options.steps;
+  const int rows_max = std::max(batch_max, options.mixed + 1);
+  backend_options.context_max = std::max({options.prompt_tokens, options.context, options.chunk}) + options.steps;
   backend_options.block_count =
-      (backend_options.context_max + backend_options.block_size - 1) / backend_options.block_size * batch_max;
-  backend_options.step_rows_max = batch_max;
-  backend_options.step_tokens_max = std::max(options.chunk, batch_max);
+      (backend_options.context_max + backend_options.block_size - 1) / backend_options.block_size * rows_max;
+  backend_options.step_rows_max = rows_max;
+  backend_options.step_tokens_max = std::max(options.chunk + options.mixed, batch_max);
   const double begin = seconds_now();
   const auto backend = CpuBackend::create(backend_options, nullptr);
   if (!backend.ok()) {
@@ -170,6 +199,17 @@ int run(const Options& options) {
     for (int i = 0; i < options.repeats; ++i) seconds.push_back(bench.decode(batch));
     print_row(info, "decode", batch, options.steps * batch, options.steps, median(seconds));
   }
+  if (options.mixed > 0) {
+    std::vector<double> alone;
+    seconds.clear();
+    for (int i = 0; i < options.repeats; ++i) {
+      alone.push_back(bench.mixed(0));
+      seconds.push_back(bench.mixed(options.mixed));
+    }
+    print_row(info, "chunk", 0, options.chunk, 1, median(alone));
+    print_row(info, "mixed", options.mixed, options.chunk + options.mixed, 1, median(seconds));
+    std::printf("\nthe mixed step takes %.3f times as long as the chunk alone\n", median(seconds) / median(alone));
+  }
   return 0;
 }
 
@@ -197,6 +237,9 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--batch", options.batches, "sequences that decode together; any number of values")
       ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  app.add_option("--mixed", options.mixed, "decodes beside a chunk; 0: no mixed steps")
+      ->check(CLI::Range(0, 1024))
       ->capture_default_str();
   app.add_option("--context", options.context, "tokens in the cache when decoding starts")
       ->check(sizes)

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "kernels/cpu/cpu_operators.h"
+#include "kernels/cpu/machine_peaks.h"
 
 namespace twostroke {
 namespace {
@@ -229,6 +230,20 @@ bool choose_isa(int& count, char** arguments) {
   return true;
 }
 
+// What the machine does at most, among the facts that the report begins with.
+void show_peaks() {
+  benchmark::AddCustomContext("operators", isa_name(isa()));
+  for (const int threads : {1, allowed_processors()}) {
+    CpuDevice device(threads);
+    const MachinePeaks floats = measure_peaks(device, isa(), ActivationType::kF32, peak_buffer_bytes());
+    const MachinePeaks bytes = measure_peaks(device, isa(), ActivationType::kInt8, size_t{1} << 20);
+    char text[120];
+    std::snprintf(text, sizeof(text), "%.1f G/s of floats, %.1f G/s of bytes; %.1f GB/s of reads from memory",
+                  floats.flops / 2e9, bytes.flops / 2e9, floats.bytes_per_second / 1e9);
+    benchmark::AddCustomContext("peak multiply-adds, " + std::to_string(threads) + " thread(s)", text);
+  }
+}
+
 }  // namespace twostroke
 
 int main(int count, char** arguments) {
@@ -238,6 +253,7 @@ int main(int count, char** arguments) {
   }
   benchmark::Initialize(&count, arguments);
   if (benchmark::ReportUnrecognizedArguments(count, arguments)) return 1;
+  twostroke::show_peaks();
   benchmark::RunSpecifiedBenchmarks();
   return 0;
 }
