@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <iostream>
 #include <memory>
+#include <set>
 #include <sstream>
 #include <string_view>
 
@@ -258,8 +259,13 @@ Status validate_tenants(const ServeConfig& c) {
   if (c.tenant_weights.size() > kTenantWeightsMax) {
     return invalid_argument("--tenant-weight: at most " + std::to_string(kTenantWeightsMax) + " of them");
   }
+  std::set<std::string> names;
   for (const std::string& text : c.tenant_weights) {
-    if (const Result<TenantWeight> weight = parse_tenant_weight(text); !weight.ok()) return weight.status();
+    const Result<TenantWeight> weight = parse_tenant_weight(text);
+    if (!weight.ok()) return weight.status();
+    if (!names.insert(weight->name).second) {
+      return invalid_argument("--tenant-weight gives '" + weight->name + "' two weights: leave one of them out");
+    }
   }
   return {};
 }

@@ -68,6 +68,7 @@ struct Engine::Impl {
     limits.max_waiting_requests = given.max_waiting_requests;
     limits.max_waiting_tokens = given.max_waiting_tokens;
     basis = scheduler.forecast_basis();
+    rests_since = clock.now();
     if (journal != nullptr) scheduler.record_to(*journal);
   }
 
@@ -115,7 +116,8 @@ struct Engine::Impl {
   Waiting scheduler_waiting;  // as of the last publish_waiting()
   ForecastBasis basis;        // likewise
   DeadlineGate gate;
-  uint64_t unended = 0;  // accepted requests whose kEnded the sink has not got
+  uint64_t unended = 0;    // accepted requests whose kEnded the sink has not got
+  TimeNs rests_since = 0;  // the end of the last step, or the beginning of all
   uint32_t explains_pending = 0;
   bool draining = false;
   bool stopping = false;
@@ -164,9 +166,11 @@ Status Engine::Impl::refuse_deadline(const Request& request) {
   const Forecast predicted = forecast_newcomer(request.priority, request.prompt.size());
   const TimeNs alone_ns = predicted.first_token_ns - predicted.start_ns;
   if (gate.admits(predicted.first_token_ns, alone_ns, objective_ns)) return {};
+  if (unended == 0 && clock.now() - rests_since >= kForecastTrustedNs) return {};
   const auto seconds = [](TimeNs time) {
     char text[32];
-    std::snprintf(text, sizeof text, "%.2f s", to_seconds(time));
+    std::snprintf(text, sizeof text, time < kSecondNs ? "%.4g ms" : "%.2f s",
+                  time < kSecondNs ? 1e3 * to_seconds(time) : to_seconds(time));
     return std::string(text);
   };
   if (alone_ns > objective_ns) {
@@ -367,8 +371,10 @@ void Engine::Impl::deliver(StepOutput&& output) {
   if (!output.stepped && output.events.empty()) return;
   const auto ended = std::ranges::count(output.events, Event::Kind::kEnded, &Event::kind);
   output.gauges = scheduler.gauges();
+  const bool stepped = output.stepped;
   sink(std::move(output));
   const std::lock_guard lock(mutex);
+  if (stepped) rests_since = clock.now();
   unended -= static_cast<uint64_t>(ended);
 }
 

@@ -134,11 +134,13 @@ void Scheduler::Impl::explain_wait(const Sequence& sequence, SequenceExplanation
     one.wait = WaitFor::kInbox;
     return;
   }
-  if (sequence.reason == WaitReason::kPrefix) {
+  // What an earlier step saw may be over; a slot is asked for first.
+  const bool no_slot = running_.size() >= limits_.max_running;
+  if (sequence.reason == WaitReason::kPrefix && (!no_slot || sequence.looked == looks_)) {
     one.wait = WaitFor::kPrefix;
     return;
   }
-  if (running_.size() >= limits_.max_running) {
+  if (no_slot) {
     one.wait = WaitFor::kNoSlot;
     return;
   }

@@ -65,6 +65,11 @@ ForecastRequest newcomer(const ForecastBasis& basis, int32_t priority, uint32_t 
 // Requires basis.known.
 Forecast forecast(const ForecastBasis& basis, const ForecastRequest& request);
 
+// An engine that rests learns nothing, so what it knows of its steps grows old: perhaps something else had the machine
+// when it last ran. After so long a rest one request goes through whatever is predicted, and is measured; otherwise a
+// prediction that is wrong could refuse everybody for good.
+constexpr TimeNs kForecastTrustedNs = 10 * kSecondNs;
+
 // Refuses by the time to first token, without flapping: once one had to be refused for what stands before it, others
 // are admitted again only when the prediction is below kReopen times their objective.
 class DeadlineGate {

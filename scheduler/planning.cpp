@@ -247,7 +247,8 @@ void Scheduler::Impl::write_plan(StepPlan& plan) {
   for (Sequence* sequence : step_.planned) {
     if (!is_decode(*sequence)) write_row(*sequence, plan);
   }
-  step_.counts.predicted_ns = static_cast<TimeNs>(costs_.predict_ns(step_.counts.shape));
+  constexpr double kPredictedMax = 1e18;  // a model may predict what no clock counts to
+  step_.counts.predicted_ns = static_cast<TimeNs>(std::min(costs_.predict_ns(step_.counts.shape), kPredictedMax));
 }
 
 // Prompt tokens that its row scores. The last one has no other behind it.

@@ -39,6 +39,7 @@ Result<std::vector<ApiKey>> load_api_keys(const ServeConfig& config) {
   if (!text.ok()) return invalid_argument("--api-key-file: " + text.status().message());
   std::istringstream lines(*text);
   size_t number = 0;
+  bool any = false;
   for (std::string line; std::getline(lines, line);) {
     ++number;
     const size_t begin = line.find_first_not_of(" \t\r");
@@ -47,12 +48,21 @@ Result<std::vector<ApiKey>> load_api_keys(const ServeConfig& config) {
     if (!key.ok()) {
       return invalid_argument(where + ", line " + std::to_string(number) + ": " + key.status().message());
     }
-    keys.push_back(*std::move(key));
+    any = true;
+    // A key is one tenant, with one name and one weight.
+    const auto same = std::ranges::find(keys, key->key, &ApiKey::key);
+    if (same == keys.end()) {
+      keys.push_back(*std::move(key));
+    } else if (same->name.empty() || key->name.empty()) {
+      same->name += key->name;
+    } else if (same->name != key->name) {
+      return invalid_argument(where + ", line " + std::to_string(number) + ": this key has the name '" + same->name +
+                              "' already");
+    }
+    if (keys.size() > kApiKeysMax)
+      return invalid_argument(where + ": at most " + std::to_string(kApiKeysMax) + " keys");
   }
-  if (keys.size() == config.api_keys.size()) {
-    return invalid_argument(where + " holds no key: write one on each line, or leave the flag out");
-  }
-  if (keys.size() > kApiKeysMax) return invalid_argument(where + ": at most " + std::to_string(kApiKeysMax) + " keys");
+  if (!any) return invalid_argument(where + " holds no key: write one on each line, or leave the flag out");
   return keys;
 }
 

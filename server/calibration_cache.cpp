@@ -22,6 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr int kCalibrationFormat = 1;
 constexpr uintmax_t kCalibrationBytesMax = 64 << 10;
+constexpr double kCalibratedStepNsMax = 1e14;  // a day: no machine that serves takes longer for the largest step
 
 std::string processor_name() {
   std::ifstream info("/proc/cpuinfo");
@@ -76,7 +77,10 @@ std::string read_json(const std::string& text, const std::string& key, CostCoeff
   complete = complete && number("logit_ns", costs.logit_ns) &&
              number("prefill_position_ns", costs.prefill_position_ns) &&
              number("decode_position_ns", costs.decode_position_ns);
-  return complete && costs.valid() ? std::string() : "it is damaged";
+  const bool plausible =
+      complete && costs.valid() && costs.token_ns.back() <= kCalibratedStepNsMax &&
+      std::max({costs.logit_ns, costs.prefill_position_ns, costs.decode_position_ns}) <= kCalibratedStepNsMax;
+  return plausible ? std::string() : "it is damaged";
 }
 
 // How often the system has taken a processor from this process that was not done with it.

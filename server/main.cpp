@@ -1,6 +1,7 @@
 // twostroke: the sub-commands.
 #include <unistd.h>
 
+#include <csignal>
 #include <iostream>
 #include <string>
 #include <vector>
@@ -63,6 +64,8 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // A file beyond the limit of its size (ulimit -f) is an error of write(), like a full disk, and no reason to die.
+  std::signal(SIGXFSZ, SIG_IGN);
   const int code = run(argc, argv);
   std::cout.flush();
   if (std::cout.good()) return code;

@@ -14,6 +14,7 @@
 #include <sstream>
 
 #include "scheduler/replay.h"
+#include "server/ops/logging.h"
 
 namespace twostroke {
 namespace {
@@ -149,13 +150,13 @@ std::string chunk_text(const SchedulerLimits& limits) {
 void print_summary(const Replay& replay, const JournalReader& reader, std::ostream& out) {
   const ReplaySummary& summary = replay.summary();
   if (summary.program) {
-    out << "journal   twostroke " << summary.program->version << ", begun " << utc_text(summary.program->unix_seconds)
-        << "\n";
+    out << "journal   twostroke " << log_text(summary.program->version) << ", begun "
+        << utc_text(summary.program->unix_seconds) << "\n";
   }
   if (summary.scheduler) {
     const BackendInfo& info = summary.scheduler->info;
     const SchedulerLimits& limits = summary.scheduler->limits;
-    out << "backend   " << info.name << ", " << info.block_count << " KV blocks of " << info.block_size
+    out << "backend   " << log_text(info.name) << ", " << info.block_count << " KV blocks of " << info.block_size
         << " positions\nlimits    " << limits.max_step_tokens << " tokens a step, " << limits.max_running
         << " sequences running, " << chunk_text(limits) << "\n";
   }
@@ -166,7 +167,7 @@ void print_summary(const Replay& replay, const JournalReader& reader, std::ostre
       << count_text(summary.output_tokens, "token", "tokens") << ", "
       << count_text(summary.preemptions, "preemption", "preemptions") << "\n";
   if (summary.end_reason) {
-    out << "end       " << *summary.end_reason << "\n";
+    out << "end       " << log_text(*summary.end_reason) << "\n";
   } else if (reader.torn()) {
     out << "end       cut off at byte " << reader.bytes_read() << ", as a crash leaves it; all before was replayed\n";
   } else if (!replay.difference()) {
@@ -225,8 +226,10 @@ int run_replay(const std::string& path, const StepRange& range, std::ostream& ou
       const Result<bool> more = replay.advance();
       if (!more.ok()) {
         progress.reset();
-        err << path << ": " << more.status().message() << "\n"
-            << "The " << replay.summary().steps << " steps before that were replayed, and decided alike.\n";
+        err << path << ": " << more.status().message() << "\n";
+        if (const uint64_t steps = replay.summary().steps; steps > 0) {
+          err << "The " << steps << " steps before that were replayed, and decided alike.\n";
+        }
         return kUnreadable;
       }
       if (!*more) break;
@@ -234,6 +237,11 @@ int run_replay(const std::string& path, const StepRange& range, std::ostream& ou
     }
   }
   print_summary(replay, reader, out);
+  if (range.last > 0 && range.first > replay.summary().steps && !replay.difference()) {
+    err << "twostroke replay: there is no step " << range.first << "; the last one is " << replay.summary().steps
+        << "\n";
+    return kUnreadable;
+  }
   if (!replay.difference()) {
     out << "result    every decision is the recorded one\n";
     return 0;

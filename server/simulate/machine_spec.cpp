@@ -82,6 +82,12 @@ Result<MachineSpec> make_machine(const Group& group, const Model& model, const M
     spec.notice = spec.hardware + ": KV for " + std::to_string(static_cast<uint64_t>(blocks * options.block_size)) +
                   " tokens is simulated, less than its memory of " + gigabytes(kv_memory) + " would hold";
   }
+  if (blocks < 2 && options.kv_memory_mb > 0) {
+    return invalid_argument("--kv-memory-mb asks for " + gigabytes(kv_memory) + ", less than two blocks of " +
+                            std::to_string(options.block_size) + " tokens of " + model.shape.name +
+                            " take: give at least " +
+                            std::to_string(static_cast<uint64_t>(std::ceil(2 * block_bytes / 1048576.0))));
+  }
   if (blocks < 2) {
     return invalid_argument(what + " leaves " + gigabytes(kv_memory) + " for KV, less than two blocks of " +
                             std::to_string(options.block_size) + " tokens take (" + gigabytes(2 * block_bytes) + "); " +

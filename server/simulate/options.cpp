@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 
 namespace twostroke::simulate {
 namespace {
@@ -24,16 +25,32 @@ constexpr const char* kAbout =
     "Fleets: COUNTxPROFILE, COUNTxPROFILE:tpN for N devices to a replica (tensor parallelism), or\n"
     "prefill=...,decode=... ; profiles: ";
 
+// CLI::Range lets NaN pass, which is neither below nor above anything.
+class RealRange final : public CLI::Validator {
+ public:
+  RealRange(double least, double most) {
+    const CLI::Range range(least, most);
+    description(range.get_description());
+    func_ = [range](std::string& text) {
+      double value = 0;
+      if (CLI::detail::lexical_cast(text, value) && std::isnan(value)) return "Value " + text + " is not a number";
+      return range(text);
+    };
+  }
+};
+
 std::string about() {
   std::string text = kAbout;
   for (const Hardware& hardware : hardware_profiles()) text += hardware.name + ", ";
-  return text + "or a JSON file (see server/simulate/README.md).";
+  text += "or a JSON file (see server/simulate/README.md).\n\nModels: ";
+  for (const ModelShape& shape : model_shapes()) text += shape.name + ", ";
+  return text + "a GGUF file, or a config.json.";
 }
 
 void declare_machines(CLI::App& app, SimulateOptions& o) {
   using CLI::Range;
   auto* model = app.add_option_group("Model");
-  model->add_option("--model", o.model, "A model by name (a wrong one lists them), a GGUF file, or a config.json");
+  model->add_option("--model", o.model, "A model by name (as listed above), a GGUF file, or a config.json");
   model->add_option("--weights", o.weights,
                     std::string("Type of weights: ") + kWeightTypes + "; default: f16, or as in a GGUF file");
   model->add_option("--kv-dtype", o.kv_type, std::string("Numbers in the KV cache: ") + kKvTypes);
@@ -53,15 +70,15 @@ void declare_machines(CLI::App& app, SimulateOptions& o) {
                        "Step times as measured on a machine: a file from the cache folder of `serve`, in the place of "
                        "the roofline");
   machines->add_option("--memory-fraction", o.machine.memory_fraction, "Of each device's memory, for weights and KV")
-      ->check(Range(0.01, 1.0));
+      ->check(RealRange(0.01, 1.0));
   machines
       ->add_option("--kv-memory-mb", o.machine.kv_memory_mb,
                    "Memory for the KV cache of a replica in MiB; 0: what the weights leave")
       ->check(Range(uint64_t{0}, uint64_t{1} << 24));
   machines->add_option("--block-size", o.machine.block_size, "Positions in a KV block")->check(Range(1u, 1024u));
   machines->add_option("--link-gbit-per-s", o.link_gbit_per_s, "From a prefill machine to decode machines, for KV")
-      ->check(Range(0.001, 1e6));
-  machines->add_option("--link-latency-us", o.link_latency_us, "Of one transfer over it")->check(Range(0.0, 1e7));
+      ->check(RealRange(0.001, 1e6));
+  machines->add_option("--link-latency-us", o.link_latency_us, "Of one transfer over it")->check(RealRange(0.0, 1e7));
 }
 
 void declare_workload(CLI::App& app, SimulateOptions& o) {
@@ -70,7 +87,7 @@ void declare_workload(CLI::App& app, SimulateOptions& o) {
   workload->add_option("--workload", o.workload,
                        "A trace: .csv (Azure) or .jsonl (Mooncake); default: synthetic, as follows");
   workload->add_option("--rate", o.rate, "Synthetic requests per second, a Poisson process")
-      ->check(Range(kRateMin, kRateMax));
+      ->check(RealRange(kRateMin, kRateMax));
   workload->add_option("--prompt-tokens", o.prompt_lengths,
                        "Prompt lengths: 512, uniform:LOW:HIGH, or lognormal:MEDIAN:SIGMA[:MAX]");
   workload->add_option("--output-tokens", o.output_lengths, "Answer lengths, likewise");
@@ -85,11 +102,11 @@ void declare_workload(CLI::App& app, SimulateOptions& o) {
       ->check(Range(1u, 1u << 24));
   workload->add_option("--requests", o.requests, "How many; 0: 1,000 synthetic ones, or all of a trace")
       ->check(Range(uint64_t{0}, kRequestsMax));
-  workload->add_option("--from-s", o.from_seconds, "Leave out what arrives before")->check(Range(0.0, 1e9));
+  workload->add_option("--from-s", o.from_seconds, "Leave out what arrives before")->check(RealRange(0.0, 1e9));
   workload->add_option("--for-s", o.for_seconds, "And what arrives so long after that; 0: nothing")
-      ->check(Range(0.0, 1e9));
+      ->check(RealRange(0.0, 1e9));
   workload->add_option("--rate-scale", o.rate_scale, "A trace's arrivals come so many times as fast")
-      ->check(Range(kRateMin, kRateMax));
+      ->check(RealRange(kRateMin, kRateMax));
   workload->add_option("--seed", o.seed, "Of everything that is drawn; the same seed gives the same result");
 }
 
@@ -105,7 +122,7 @@ void declare_scheduling(CLI::App& app, SimulateOptions& o) {
   scheduling
       ->add_option("--itl-target-ms", o.itl_target_ms,
                    "Between two tokens: prefill takes what this leaves; 0: no matter")
-      ->check(Range(0.0, 1e6));
+      ->check(RealRange(0.0, 1e6));
   scheduling->add_option("--max-running", o.limits.max_running, "Sequences running at once on a replica")
       ->check(Range(1u, 1u << 16));
   scheduling->add_option("--max-waiting-requests", o.limits.max_waiting_requests, "Requests waiting on a replica")
@@ -129,12 +146,13 @@ void declare_results(CLI::App& app, SimulateOptions& o) {
   using CLI::Range;
   auto* results = app.add_option_group("Objectives and results");
   results->add_option("--ttft-ms", o.ttft_ms, "A request is good if its first token comes within this; 0: no matter")
-      ->check(Range(0.0, 1e9));
+      ->check(RealRange(0.0, 1e9));
   results->add_option("--tpot-ms", o.tpot_ms, "And if its other tokens take this on average; 0: no matter")
-      ->check(Range(0.0, 1e9));
+      ->check(RealRange(0.0, 1e9));
   results->add_flag("--find-max-rate", o.find_max_rate,
                     "Find the highest rate (of a trace: --rate-scale) at which enough requests are good");
-  results->add_option("--good-share", o.good_share, "How many are enough, of all that arrive")->check(Range(0.01, 1.0));
+  results->add_option("--good-share", o.good_share, "How many are enough, of all that arrive")
+      ->check(RealRange(0.01, 1.0));
   results->add_option("--json", o.json, "Write the results to this file as JSON; - writes them in the table's place");
   results->add_option("--trace", o.trace,
                       "Write every step to this file, for ui.perfetto.dev; with one fleet, without --find-max-rate");

@@ -1,6 +1,7 @@
 #include "server/simulate/replica.h"
 
 #include "kernels/check.h"
+#include "server/simulate/simulated_time.h"
 
 namespace twostroke::simulate {
 
@@ -47,7 +48,7 @@ StepCost Replica::cost_of_plan() {
   terms_ = pricer_.price(step_counts_.shape);
   return {.compute_seconds = terms_.compute_seconds,
           .memory_seconds = terms_.memory_seconds,
-          .total_ns = static_cast<TimeNs>(terms_.total_seconds * 1e9)};
+          .total_ns = simulated_time(terms_.total_seconds * 1e9)};
 }
 
 std::optional<TimeNs> Replica::start_step(TimeNs now, std::vector<Refusal>& refusals, std::vector<Event>& events) {
@@ -65,7 +66,7 @@ std::optional<TimeNs> Replica::start_step(TimeNs now, std::vector<Refusal>& refu
   CHECK(status.ok(), status.message());  // a plan that breaks its contract
   stepping_ = true;
   record_ = {.begin = now,
-             .end = now + static_cast<TimeNs>(terms_.total_seconds * 1e9),
+             .end = now + simulated_time(terms_.total_seconds * 1e9),
              .shape = step_counts_.shape,
              .gauges = scheduler_->gauges()};
   account();

@@ -129,7 +129,11 @@ void write_fleet(const Report& report, const FleetReport& fleet, std::ostream& o
   line(out, "fleet", fleet.fleet.name);
   for (const GroupResult& group : result.groups) {
     const SimMachine& machine = group.spec.machine;
-    line(out, "",
+    const Role role = group.spec.role;
+    line(out,
+         role == Role::kPrefill  ? "  prefill"
+         : role == Role::kDecode ? "  decode"
+                                 : "",
          std::to_string(group.replicas) + (group.replicas == 1 ? " replica of " : " replicas of ") +
              group.spec.hardware + ": " + number(machine.peak_flops / 1e12) + " TFLOP/s, " +
              number(machine.peak_bytes_per_second / 1e9) + " GB/s, KV for " +

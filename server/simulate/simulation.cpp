@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "kernels/check.h"
+#include "server/simulate/simulated_time.h"
 
 namespace twostroke::simulate {
 namespace {
@@ -57,6 +58,7 @@ class Simulation {
 
   Status make_servers();
   Result<bool> fetch();
+  Status beyond_time(bool arrives) const;
   void arrive();
   void start(size_t index, TimeNs now);
   Status end_step(size_t index, TimeNs now);
@@ -125,6 +127,16 @@ Result<bool> Simulation::fetch() {
   return more;
 }
 
+// Nothing real takes so long: a number is not what was meant.
+Status Simulation::beyond_time(bool arrives) const {
+  const double years = to_seconds(kSimulatedTimeMax) / (365.25 * 86400);
+  return invalid_argument(
+      "the simulation passes " + std::to_string(static_cast<int>(years)) + " years: " +
+      (arrives
+           ? "request " + std::to_string(result_.offered + 1) + " arrives later; simulate fewer, or at a higher rate"
+           : "a step or a transfer takes too long; check the machine's numbers, --calibration and the link"));
+}
+
 Status Simulation::run() {
   if (Status status = make_servers(); !status.ok()) return status;
   if (const Result<bool> more = fetch(); !more.ok()) return more.status();
@@ -134,7 +146,9 @@ Status Simulation::run() {
       return {};
     }
     if (options_.on_progress && happened % kProgressEvery == 0) options_.on_progress(workload_.progress());
-    if (more_ && (queue_.empty() || next_.time <= queue_.top().time)) {
+    const bool arrives = more_ && (queue_.empty() || next_.time <= queue_.top().time);
+    if ((arrives ? next_.time : queue_.top().time) >= kSimulatedTimeMax) return beyond_time(arrives);
+    if (arrives) {
       arrive();
       if (const Result<bool> more = fetch(); !more.ok()) return more.status();
       continue;
@@ -234,8 +248,8 @@ void Simulation::on_ended(size_t index, const Event& event) {
 void Simulation::hand_over(RequestId id, InFlight& request, size_t from, TimeNs now) {
   CHECK(role(from) == Role::kPrefill, "a request ended too early");
   const double bytes = machines_[servers_[from].group].info.kv_bytes_per_token * request.prompt_tokens;
-  const auto busy = static_cast<TimeNs>(bytes / options_.link.bytes_per_second * 1e9);
-  const TimeNs begin = std::max(now, servers_[from].link_free);
+  const TimeNs busy = simulated_time(bytes / options_.link.bytes_per_second * 1e9);
+  const TimeNs begin = std::min(std::max(now, servers_[from].link_free), kSimulatedTimeMax);
   servers_[from].link_free = begin + busy;
   ++result_.transfers;
   result_.transfer_bytes += bytes;
@@ -244,7 +258,7 @@ void Simulation::hand_over(RequestId id, InFlight& request, size_t from, TimeNs 
   request.choice = second_router_->choose(request.prompt);
   second_router_->prompt_done(request.choice);
   request.replica = decode_begin_ + request.choice.replica;
-  queue_.push({.time = begin + busy + static_cast<TimeNs>(options_.link.latency_us * 1e3),
+  queue_.push({.time = begin + busy + simulated_time(options_.link.latency_us * 1e3),
                .order = ++order_,
                .transfer = true,
                .request = id});

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "server/simulate/random.h"
+#include "server/simulate/simulated_time.h"
 
 namespace twostroke::simulate {
 namespace {
@@ -18,7 +19,7 @@ class SyntheticWorkload final : public Workload {
   Result<bool> next(Arrival& arrival) override {
     if (given_ == options_.requests) return false;
     now_seconds_ += times_.exponential(1 / options_.rate);
-    arrival.time = static_cast<TimeNs>(now_seconds_ * 1e9);
+    arrival.time = simulated_time(now_seconds_ * 1e9);
     const RequestKind& kind = draw_kind();
     const uint32_t own = kind.prompt.draw(shapes_);
     arrival.output_tokens = kind.output.draw(shapes_);

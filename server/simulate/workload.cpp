@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "server/simulate/random.h"
+#include "server/simulate/simulated_time.h"
 
 namespace twostroke::simulate {
 namespace {
@@ -23,7 +24,7 @@ class CutWorkload final : public Workload {
       if (arrival.time >= end_) return false;
       if (arrival.time >= begin_) break;
     }
-    arrival.time = static_cast<TimeNs>(static_cast<double>(arrival.time - begin_) / window_.rate_scale);
+    arrival.time = simulated_time(static_cast<double>(arrival.time - begin_) / window_.rate_scale);
     ++given_;
     return true;
   }

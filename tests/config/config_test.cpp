@@ -202,6 +202,7 @@ TEST(Config, TheOrderOfRequestsAndItsBounds) {
   expect_refused({"--order=best"});
   expect_refused({"--aging-ms=-1"});
   expect_refused({"--tenant-weight=a=1"});  // first come, first served: weights mean nothing
+  expect_refused({"--order=fair", "--tenant-weight=a=1", "--tenant-weight=b=1", "--tenant-weight=a=2"});
   for (const char* weight : {"a", "=1", "a=", "a=0", "a=101", "a=1x", "a=nan"}) {
     expect_refused({"--order=fair", std::string("--tenant-weight=") + weight});
   }

@@ -144,6 +144,8 @@ def test_a_key_file_without_keys_does_not_open_the_server(tmp_path):
         ("key gold", "silver=2", "no key has the name 'silver'"),
         ("key gold medal", "gold=2", "a key's name has up to 64 letters"),
         ("key gold", "gold=0", "a weight from 0.01 to 100"),
+        ("key gold", "gold=1,gold=2", "gives 'gold' two weights"),
+        ("key gold\nother\nkey silver", "gold=1", "line 3: this key has the name 'gold' already"),
     ],
 )
 def test_a_weight_needs_a_key_of_its_name(tmp_path, line, flag, complaint):

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import resource
 import signal
 import stat
 import subprocess
@@ -244,6 +245,33 @@ def test_a_full_journal_ends_and_serving_goes_on(start_server, tmp_path):
     replayed = replay(path)
     assert replayed.returncode == 0, replayed.stdout + replayed.stderr
     assert "full" in replayed.stdout
+
+
+def test_a_journal_beyond_the_limit_of_a_file_ends_and_serving_goes_on(start_server, tmp_path):
+    path = tmp_path / "journal"
+    server = start_server("--journal", str(path), "--backend", "sim")
+    post(server, "/v1/completions", completion())
+    resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (4096, 4096))
+    for _ in range(20):
+        post(server, "/v1/completions", completion(prompt=[1] * 500, max_tokens=1))
+    assert eventually(lambda: any("ends here, serving goes on: it cannot be written" in line for line in server.log))
+    post(server, "/v1/completions", completion())
+    replayed = replay(path)
+    assert replayed.returncode == 0, replayed.stdout + replayed.stderr
+
+
+def test_a_replay_says_what_it_cannot_show(start_server, tmp_path):
+    path = tmp_path / "journal"
+    server = start_server("--journal", str(path), "--backend", "sim")
+    post(server, "/v1/completions", completion())
+    server.stop()
+    last = int(re.search(r"^steps +(\d+)", replay(path).stdout, re.M).group(1))
+    assert replay(path, "--steps", f"{last}").returncode == 0
+    beyond = replay(path, "--steps", f"{last + 1}-{last + 9}")
+    assert beyond.returncode == 2 and f"there is no step {last + 1}; the last one is {last}" in beyond.stderr
+    foreign = tmp_path / "foreign"
+    foreign.write_text("something else")
+    assert replay(foreign).returncode == 2 and replay(foreign).stderr.count("\n") == 1
 
 
 def test_a_journal_that_cannot_be_is_refused_at_the_start(tmp_path):

@@ -137,6 +137,27 @@ TEST(Explain, NamesAPrefixThatAnotherComputes) {
   EXPECT_EQ(explained(harness, 2).wait, WaitFor::kPrefix);
 }
 
+TEST(Explain, NamesTheRunningLimitWhereAPrefixWasAwaitedBefore) {
+  SchedulerLimits limits = small_limits();
+  limits.max_running = 2;
+  Harness harness(limits);
+  ASSERT_TRUE(harness.submit(make_request(1, make_prompt(40), 8)).ok());
+  ASSERT_TRUE(harness.submit(make_request(2, make_prompt(40), 4)).ok());
+  ASSERT_TRUE(harness.submit(make_request(3, make_prompt(40), 4)).ok());
+  harness.step();
+  ASSERT_EQ(explained(harness, 3).wait, WaitFor::kPrefix);
+  ASSERT_TRUE(harness.submit(make_request(4, make_prompt(4, 45), 8)).ok());  // takes the second slot
+  harness.step();
+  ASSERT_EQ(explained(harness, 4).activity, SequenceActivity::kDecode);
+  for (int i = 0; i < 3; ++i) {
+    harness.step();
+    EXPECT_EQ(explained(harness, 2).wait, WaitFor::kNoSlot);
+    EXPECT_EQ(explained(harness, 3).wait, WaitFor::kNoSlot);
+  }
+  harness.run();
+  EXPECT_EQ(harness.problem, "");
+}
+
 TEST(Explain, AnswersForSeveralAtOnceInTheirOrder) {
   Harness harness;
   ASSERT_TRUE(harness.submit(make_request(1, make_prompt(4), 2)).ok());

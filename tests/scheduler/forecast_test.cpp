@@ -173,6 +173,24 @@ TEST(EngineForecast, RefusesAtTheDoorWhatCannotMeetItsDeadline) {
   collector.await_ends(3);
 }
 
+TEST(EngineForecast, AfterALongRestOneGoesThroughToShowWhetherItIsStillSlow) {
+  SimOptions machine = hanging_machine();
+  machine.step_faults.clear();
+  const auto backend = std::move(*SimBackend::create(std::move(machine)));
+  VirtualClock clock;
+  Collector collector;
+  Engine engine(one_millisecond_a_token(), EngineLimits{}, *backend, collector.sink(), clock);
+  const auto submit = [&engine](RequestId id) { return engine.submit(with_deadline(id, 2000, kSecondNs)); };
+  EXPECT_FALSE(submit(1).ok());
+  clock.advance(kForecastTrustedNs - 1);
+  EXPECT_FALSE(submit(2).ok());
+  clock.advance(1);
+  ASSERT_TRUE(submit(3).ok());
+  EXPECT_FALSE(submit(4).ok()) << "one is enough";
+  collector.await_ends(1);
+  EXPECT_FALSE(submit(5).ok()) << "it has just been measured";
+}
+
 TEST(EngineForecast, SaysWhenToComeBackToAFullQueue) {
   const auto backend = std::move(*SimBackend::create(hanging_machine()));
   Collector collector;

@@ -68,6 +68,7 @@ TEST_F(CalibrationCache, IgnoresAFileThatIsDamagedOrOfSomethingElse) {
       with("\"logit_ns\": 0", "\"logit_ns\": -1"),
       with("\"logit_ns\"", "\"logit\""),
       with("\"decode_position_ns\": 12.5", "\"decode_position_ns\": null"),
+      with("\"decode_position_ns\": 12.5", "\"decode_position_ns\": 1e300"),
       with("8192", "8193"),
       with("10000000.0", "1e300"),
       std::string(100'000, ' ') + good,
@@ -78,6 +79,10 @@ TEST_F(CalibrationCache, IgnoresAFileThatIsDamagedOrOfSomethingElse) {
   }
   write(good);
   EXPECT_TRUE(load());
+  CostCoefficients endless = costs_;
+  endless.token_ns.back() = 1e300;
+  store_calibration(folder_.string(), "a key", endless);
+  EXPECT_FALSE(load()) << "a machine that slow refuses every objective";
   store_calibration(folder_.string(), "a key", costs_);
 }
 

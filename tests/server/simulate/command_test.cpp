@@ -39,7 +39,8 @@ std::string read(const std::string& path) {
 TEST(SimulateCommand, HelpExplainsAndEndsWell) {
   const Printed help = simulate({"--help"});
   EXPECT_EQ(help.code, 0);
-  for (const char* word : {"Examples", "--fleet", "MI300X", "--find-max-rate", "--workload", "--max-step-tokens"}) {
+  for (const char* word :
+       {"Examples", "--fleet", "MI300X", "--find-max-rate", "--workload", "--max-step-tokens", "Llama-3.1-70B"}) {
     EXPECT_THAT(help.out, HasSubstr(word));
   }
 }
@@ -53,6 +54,10 @@ TEST(SimulateCommand, WrongFlagsSayWhatToDo) {
   };
   EXPECT_THAT(message({"--unknown"}, 2), HasSubstr("--unknown"));
   EXPECT_THAT(message({"--rate", "0"}, 2), HasSubstr("--rate"));
+  for (const char* flag : {"--rate", "--rate-scale", "--from-s", "--for-s", "--itl-target-ms", "--ttft-ms", "--tpot-ms",
+                           "--good-share", "--memory-fraction", "--link-gbit-per-s", "--link-latency-us"}) {
+    EXPECT_THAT(message({flag, "nan"}, 2), HasSubstr(std::string(flag) + ": Value nan is not a number"));
+  }
   EXPECT_THAT(message({"--find-max-rate"}, 2), HasSubstr("give --ttft-ms, --tpot-ms or both"));
   EXPECT_THAT(message({"--trace", "t.json", "--fleet", "H100", "--fleet", "L4"}, 2), HasSubstr("give one --fleet"));
   EXPECT_THAT(message({"--workload", "t.csv", "--rate", "3"}, 2), HasSubstr("use --rate-scale"));
@@ -111,6 +116,13 @@ TEST(SimulateCommand, TheTableNamesWhatBinds) {
   EXPECT_THAT(outcome.out, HasSubstr("binds       memory bandwidth"));
   EXPECT_THAT(outcome.out, HasSubstr("TTFT, ms"));
   EXPECT_THAT(outcome.out, HasSubstr("50 finished, 0 refused"));
+}
+
+TEST(SimulateCommand, TheTableSaysWhichMachinesDoWhat) {
+  const Printed outcome = simulate({"--fleet", "prefill=2xH100,decode=A100-80GB", "--requests", "20"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("\n  prefill   2 replicas of H100: "));
+  EXPECT_THAT(outcome.out, HasSubstr("\n  decode    1 replica of A100-80GB: "));
 }
 
 TEST(SimulateCommand, SeveralFleetsAreComparedAndTheBestIsNamed) {

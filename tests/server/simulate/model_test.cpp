@@ -103,6 +103,13 @@ TEST(MachineSpec, MemoryThatIsNotThereIsNotGiven) {
   MachineOptions options;
   options.kv_memory_mb = 100'000;
   EXPECT_THAT(machine("H100", "Llama-3.1-8B", options).status().message(), HasSubstr("--kv-memory-mb"));
+  options.kv_memory_mb = 3;
+  EXPECT_THAT(
+      machine("H100", "Llama-3.1-8B", options).status().message(),
+      HasSubstr("--kv-memory-mb asks for 0.00 GB, less than two blocks of 16 tokens of Llama-3.1-8B take: give at "
+                "least 4"));
+  options.kv_memory_mb = 4;
+  EXPECT_EQ(machine("H100", "Llama-3.1-8B", options)->info.block_count, 2);
   options.kv_memory_mb = 1000;
   EXPECT_EQ(machine("H100", "Llama-3.1-8B", options)->info.block_count, 1000 * 1048576 / (131072 * 16));
 }

@@ -38,13 +38,16 @@ struct Simulated {
   }
 
   SimulationResult run(Workload& workload) {
+    Result<SimulationResult> result = try_run(workload);
+    EXPECT_TRUE(result.ok()) << result.status().message();
+    return std::move(result.value());
+  }
+  Result<SimulationResult> try_run(Workload& workload) {
     std::vector<MachineSpec> machines;
     for (const Group& group : fleet.groups) {
       machines.push_back(make_machine(group, model, machine, options.limits, fleet.replicas()).value());
     }
-    Result<SimulationResult> result = run_simulation(fleet, machines, workload, options);
-    EXPECT_TRUE(result.ok()) << result.status().message();
-    return std::move(result.value());
+    return run_simulation(fleet, machines, workload, options);
   }
   SimulationResult run(std::vector<Arrival> arrivals) {
     ListedWorkload workload(std::move(arrivals));

@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 
 #include "server/simulate/synthetic.h"
+#include "tests/server/simulate/named_file.h"
 #include "tests/server/simulate/simulated.h"
 
 namespace twostroke::simulate {
 namespace {
+
+using ::testing::HasSubstr;
 
 // Prompt tokens that were to be computed, however they came to be there.
 uint64_t accounted_prompt_tokens(const SimulationResult& result) {
@@ -179,6 +182,28 @@ TEST(Simulation, LeastLoadedEvensOutWhatTurnsDoNot) {
     return simulated.run(arrivals).ttft.quantile_seconds(0.99);
   };
   EXPECT_LT(ttft_p99(RouterPolicy::kLeastLoaded), ttft_p99(RouterPolicy::kRoundRobin) * 0.8);
+}
+
+TEST(Simulation, EndsWithAnErrorWhereTimeWould) {
+  // A rate so low that the requests come over 3,000 years.
+  Simulated simulated("H100");
+  const auto late = make_synthetic(mixed_requests(1e-8, 1000));
+  const Status too_late = simulated.try_run(*late).status();
+  EXPECT_EQ(too_late.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(too_late.message(), HasSubstr("arrives later"));
+
+  const NamedFile slow(R"({"name": "slow", "peak_tflops": 1e-30, "bandwidth_gb_per_s": 1e-30, "memory_gb": 48})",
+                       ".json");
+  Simulated abacus(slow.path());
+  const auto requests = make_synthetic(mixed_requests(1, 10));
+  const Status too_slow = abacus.try_run(*requests).status();
+  EXPECT_EQ(too_slow.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(too_slow.message(), HasSubstr("a step or a transfer takes too long"));
+
+  Simulated apart("prefill=H100,decode=H100");
+  apart.options.link.bytes_per_second = 1e-9;
+  const auto transferred = make_synthetic(mixed_requests(1, 10));
+  EXPECT_THAT(apart.try_run(*transferred).status().message(), HasSubstr("a step or a transfer takes too long"));
 }
 
 TEST(Disaggregation, AnswersComeFromTheDecodeMachineAfterTheTransfer) {

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <set>
 
+#include "server/simulate/simulated_time.h"
 #include "server/simulate/synthetic.h"
 #include "server/simulate/trace_file.h"
 #include "tests/server/simulate/named_file.h"
@@ -235,6 +236,13 @@ TEST(Window, CutsAndSpeedsUp) {
   EXPECT_GE(to_seconds(all[first + part.size()].time), 30);
   window.requests_max = 3;
   EXPECT_EQ(read_all(*cut(make_synthetic(synthetic(5, 1000)), window))->size(), 3u);
+}
+
+TEST(Window, ATraceSlowedDownBeyondTimeStaysAtItsEnd) {
+  WorkloadWindow window;
+  window.rate_scale = 1e-10;
+  const auto all = *read_all(*cut(make_synthetic(synthetic(5, 1000)), window));
+  EXPECT_EQ(all.back().time, kSimulatedTimeMax);
 }
 
 TEST(TokenRun, StaysInTheVocabularyAndFollowsFromItsSeed) {
