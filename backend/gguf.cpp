@@ -567,6 +567,15 @@ Result<std::vector<double>> GgufFile::get_f64s(std::string_view key) const {
   return wrong_type(key, "an array of numbers");
 }
 
+void GgufFile::forget(std::span<const std::byte> bytes) {
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto address = reinterpret_cast<uintptr_t>(bytes.data());
+  const uintptr_t begin = (address + page - 1) / page * page;
+  const uintptr_t end = (address + bytes.size()) / page * page;
+  // Of a file's unchanged pages only the mapping goes: advice, whose refusal costs memory only.
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
+
 std::span<const GgufTensor> GgufFile::tensors() const { return impl_->tensors; }
 
 const GgufTensor* GgufFile::find_tensor(std::string_view name) const {

@@ -114,6 +114,10 @@ class GgufFile {
   std::span<const GgufTensor> tensors() const;
   const GgufTensor* find_tensor(std::string_view name) const;  // nullptr when absent
 
+  // Takes `bytes`, a part of a tensor's data that has been read, out of this process's resident memory, as far as they
+  // are whole pages. Reading them again is allowed and fetches them again. Thread-safe.
+  static void forget(std::span<const std::byte> bytes);
+
  private:
   struct Impl;
   explicit GgufFile(std::unique_ptr<Impl> impl);

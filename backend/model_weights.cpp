@@ -189,6 +189,8 @@ class ModelWeights::Loader {
       HostWeightRows rows = transcode_rows(tensor, row, count, buffer);
       rows.row_begin = row_begin + row;
       operators_.store_weight(weight, rows);
+      GgufFile::forget(
+          tensor.data.subspan(row_bytes * static_cast<uint64_t>(row), row_bytes * static_cast<uint64_t>(count)));
       done(row_bytes * static_cast<uint64_t>(count));
     }
     return row_begin + shape.n;

@@ -1,9 +1,9 @@
 // ModelWeights: a model's tensors in a device's memory, in the operator set's own arrangement.
 //
 // Loading reads the file a slab of rows at a time: transcode (transcode.h), hand over (Operators::store_weight),
-// forget. Peak memory is the packed weights plus one slab for each loading thread. Tensors of one layout that read the
-// same input are stacked into one weight (query, key and value; gate and up), so that a layer needs four products, not
-// seven. A tied output shares the embedding's weight.
+// forget, the file's pages too. Peak memory is the packed weights plus one slab for each loading thread. Tensors of one
+// layout that read the same input are stacked into one weight (query, key and value; gate and up), so that a layer
+// needs four products, not seven. A tied output shares the embedding's weight.
 //
 // Ownership: owns the device memory; the operator set and its device must outlive it. The file may go after load().
 // Thread-safety: immutable after load().

@@ -20,8 +20,8 @@
 // With drafts: each position is drawn in turn, as it would be in a step of its own. The history (step 4) of the one
 // behind i accepted drafts ends with them, and its place (step 9) is i further.
 //
-// Cost: one pass over the vocabulary for a greedy token, two with top_k or a temperature, three with top_p, and one more
-// each for a mask or penalties and for log-probabilities (sampler_math.h has them; tests/bench/sampling measures).
+// Cost: one pass over the vocabulary for a greedy token, two with top_k or a temperature, three with top_p, and one
+// more each for a mask or penalties and for log-probabilities (sampler_math.h has them; tests/bench/sampling measures).
 // Nothing sorts it: the k
 // best come from a heap or a selection. The nucleus comes from a selection by weight (quickselect) among the tokens
 // that can be in it: those lighter than (1 - top_p) / vocab of the total weigh less than 1 - top_p together, so that

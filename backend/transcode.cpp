@@ -229,8 +229,8 @@ Format format_of(GgufType type) {
       return {WeightLayout::kF16, 0, false, false, nullptr};
     case GgufType::kBF16:
       return {WeightLayout::kBF16, 0, false, false, nullptr};
-    case GgufType::kQ4_0:
-      return {WeightLayout::kQ4, 32, true, false, unpack_q4_0};
+    case GgufType::kQ4_0:  // eight times a half is one, up to 8188: see the header
+      return {WeightLayout::kQ4, 32, true, true, unpack_q4_0};
     case GgufType::kQ4_1:
       return {WeightLayout::kQ4, 32, true, true, unpack_q4_1};
     case GgufType::kQ5_0:

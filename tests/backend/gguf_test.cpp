@@ -137,6 +137,29 @@ TEST(Gguf, FindsTensorsWithTheirShapeAndExactBytes) {
   for (const auto& t : (*file)->tensors()) EXPECT_EQ(reinterpret_cast<uintptr_t>(t.data.data()) % 32, 0U);
 }
 
+TEST(Gguf, TensorsThatAreForgottenLeaveMemoryAndCanBeReadAgain) {
+  const std::vector<float> values(1 << 20, 3.5f);
+  GgufWriter writer;
+  writer.set_tensor("a", {1 << 10, 1 << 10}, values);
+  const auto file = open_gguf_bytes(writer.bytes());
+  ASSERT_TRUE(file.ok()) << file.status().message();
+  const GgufTensor& tensor = *(*file)->find_tensor("a");
+  const auto mapped_kb = [] {  // of files, in this process's memory
+    std::ifstream status("/proc/self/status");
+    for (std::string line; std::getline(status, line);) {
+      if (line.starts_with("RssFile:")) return std::stol(line.substr(8));
+    }
+    return -1l;
+  };
+  EXPECT_EQ(floats_of(tensor), values);
+  const long before = mapped_kb();
+  if (before < 0) GTEST_SKIP() << "this kernel does not say what is resident";
+  GgufFile::forget(tensor.data);
+  EXPECT_LE(mapped_kb(), before - 3500);  // of 4 MiB
+  EXPECT_EQ(floats_of(tensor), values);
+  GgufFile::forget(tensor.data.subspan(1, 100));  // no whole page
+}
+
 TEST(Gguf, HonoursTheFilesAlignment) {
   for (const uint32_t alignment : {8U, 64U, 4096U}) {
     GgufWriter writer;

@@ -122,7 +122,7 @@ TEST_P(Transcode, ScalesThatAreCalledHalvesAreHalves) {
   EXPECT_TRUE(all_halves || !shape.half_scales);
   const std::string_view name = GetParam().name;
   EXPECT_EQ(shape.half_scales,
-            name == "Q8_0" || name == "Q4_1" || name == "Q5_0" || name == "Q5_1" || name == "IQ4_NL");
+            name == "Q8_0" || name == "Q4_0" || name == "Q4_1" || name == "Q5_0" || name == "Q5_1" || name == "IQ4_NL");
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, Transcode, testing::ValuesIn(kTypes),
