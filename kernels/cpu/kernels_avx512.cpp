@@ -1,4 +1,5 @@
-// The table of the AVX-512 set: its own products of codes, and AVX2 for all else, which is a small part of the time.
+// The table of the AVX-512 set: its own products of codes and attention, and AVX2 for all else, which is a small part
+// of the time.
 
 #include "kernels/cpu/kernels_avx512.h"
 
@@ -7,6 +8,8 @@ namespace {
 
 VectorKernels with_avx512(VectorKernels kernels) {
   kernels.multiply_codes = multiply_codes_avx512;
+  kernels.attend = attend_avx512;
+  kernels.attend_direct = attend_direct_avx512;
   kernels.multiply_add = multiply_add_avx512;
   kernels.multiply_adds_per_round = kMultiplyAddsAvx512;
   kernels.int8_multiply_add = int8_multiply_add_avx512;

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <fstream>
 #include <limits>
+#include <string>
 
 #include "tests/tools/gguf_writer.h"
 #include "tests/tools/temp_file.h"
