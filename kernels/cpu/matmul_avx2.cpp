@@ -121,12 +121,21 @@ struct Code4Reader : ScaledReader<true> {
   }
 };
 
+// Asks for the part of a panel that will be read when `at` is kPrefetchAhead further. Of plain numbers a step is a line
+// or half of one.
+static inline void ask_ahead(const PanelFormat& format, const uint8_t* at) {
+  for (size_t i = 0; i < format.step_bytes; i += 64) {
+    _mm_prefetch(reinterpret_cast<const char*>(at + kPrefetchAhead + i), _MM_HINT_T0);
+  }
+}
+
 // kGroup is 1 for plain numbers.
 template <typename Reader, int32_t kGroup>
 void expand(const PanelFormat& format, const uint8_t* panel, int64_t k_begin, int64_t k_count, float* out) {
   Reader reader(format);
   const uint8_t* step = panel + static_cast<size_t>(k_begin / kGroup) * format.step_bytes;
   for (int64_t k = 0; k < k_count; k += kGroup, step += format.step_bytes) {
+    ask_ahead(format, step);
     reader.enter(step);
     for (int32_t i = 0; i < kGroup; i += Reader::kAtOnce) {
       reader.read(i, [&](int j, Weights weights) {
@@ -145,6 +154,8 @@ void multiply_panels(const PanelFormat& format, const uint8_t* panel, const floa
   __m256 sums[4] = {_mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps()};
   const uint8_t* step = panel;
   for (int64_t base = 0; base < k; base += kGroup, step += format.step_bytes) {
+    ask_ahead(format, step);
+    if constexpr (kPanels == 2) ask_ahead(format, step + format.panel_bytes);
     first.enter(step);
     if constexpr (kPanels == 2) second.enter(step + format.panel_bytes);
     for (int32_t i = 0; i < kGroup; i += Reader::kAtOnce) {
