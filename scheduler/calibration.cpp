@@ -50,20 +50,24 @@ class Calibrator {
     return sample.ok() ? Status() : sample.status();
   }
 
-  // The fastest of a few, as far as there is time for `part` of it all, and no kind takes too much of it.
+  // The median of a few, as far as there is time for `part` of it all, and no kind takes too much of it.
   Status measure(const std::vector<ProbeRow>& rows, double part) {
-    CostSample best;
+    std::vector<CostSample> samples;
     const TimeNs first = clock_now();
     const auto kind_max = static_cast<TimeNs>(kKindPart * static_cast<double>(options_.time_max_ns));
     const auto goes_on = [&] {
-      return clock_now() - first + best.duration_ns < kind_max && has_time(part, 2 * best.duration_ns);
+      const TimeNs last_ns = samples.back().duration_ns;
+      return clock_now() - first + last_ns < kind_max && has_time(part, 2 * last_ns);
     };
     for (int i = 0; i < kCalibrationRepeats && (i == 0 || goes_on()); ++i) {
-      const Result<CostSample> sample = probe_.run(rows);
+      Result<CostSample> sample = probe_.run(rows);
       if (!sample.ok()) return sample.status();
-      if (i == 0 || sample->duration_ns < best.duration_ns) best = *sample;
+      samples.push_back(*sample);
     }
-    samples_.push_back(best);
+    // Of two the faster: the first of a kind finds caches without it.
+    const auto median = samples.begin() + static_cast<int64_t>(samples.size() - 1) / 2;
+    std::ranges::nth_element(samples, median, {}, &CostSample::duration_ns);
+    samples_.push_back(*median);
     return {};
   }
 
@@ -102,7 +106,7 @@ class Calibrator {
 
   Status at_depth() {
     const uint32_t depth = probe_.depth();
-    for (uint32_t count = 1; count <= options_.decode_rows_max; count *= 4) {
+    for (uint32_t count = 1; count <= options_.decode_rows_max; count *= 2) {
       for (const uint32_t position : {0U, depth}) {
         std::vector<ProbeRow> rows(count, ProbeRow{.position = position, .tokens = 1, .decodes = true});
         if (!probe_.fits(rows) || (count > 1 && !has_time(1, samples_.back().duration_ns))) continue;

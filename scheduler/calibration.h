@@ -2,8 +2,8 @@
 // first request: chunks of growing size, chunks and decodes at depth, batches of decodes. Short by design: the cost
 // model learns the rest from the steps of real load.
 //
-// Each kind is run up to kCalibrationRepeats times and counts with its fastest, so that what else runs on the machine
-// hardly disturbs. What would not fit into the time that is left is not begun; the largest chunks are the first to go.
+// Each kind is run up to kCalibrationRepeats times and counts with the median: the fastest would promise what a server
+// that also talks to its clients does not keep. What would not fit into the time that is left is not begun; the largest chunks are the first to go.
 //
 // Thread-safety: one thread, before the backend serves anyone (see step_probe.h).
 #pragma once
