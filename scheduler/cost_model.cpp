@@ -252,9 +252,11 @@ void CostModel::record_error(double error) {
   error_count_ = error_count_ + 1 < 2 * kErrorWindow ? error_count_ + 1 : kErrorWindow;
 }
 
-double CostModel::error_ratio() const {
+double CostModel::error_ratio(double quantile) const {
   const size_t held = std::min<size_t>(error_count_, kErrorWindow);
-  return held == 0 ? 0 : static_cast<double>(sorted_errors_[held / 2]);
+  if (held == 0) return 0;
+  const auto place = static_cast<size_t>(quantile * static_cast<double>(held));
+  return static_cast<double>(sorted_errors_[std::min(place, held - 1)]);
 }
 
 uint32_t CostModel::ridge_tokens(const StepShape& decodes, uint32_t tokens_max) const {

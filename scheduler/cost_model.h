@@ -91,9 +91,9 @@ class CostModel {
   uint64_t steps_learned() const { return steps_learned_; }
   // Whether its times are those of this machine: it was calibrated, or has learned a few steps.
   bool knows_scale() const;
-  // The median of |predicted - measured| / measured over the last kErrorWindow steps, each predicted before it was
-  // learned. 0 before the first.
-  double error_ratio() const;
+  // What so many of the last kErrorWindow steps stayed below with |predicted - measured| / measured, each predicted
+  // before it was learned; by default the median. 0 before the first.
+  double error_ratio(double quantile = 0.5) const;
 
   // How many tokens a step can carry before it costs noticeably more, by kRidgeFraction, than `decodes` alone (their
   // part of the shape; without any: than a single token). Counts the decodes. From 1 to tokens_max, but at least the

@@ -64,7 +64,7 @@ StepShape with_chunk(const StepShape& decodes, uint32_t tokens, uint32_t positio
 }
 
 double objective_limit_ns(const CostModel& costs, TimeNs objective_ns) {
-  const double margin = std::min(kErrorMargins * costs.error_ratio(), kErrorMarginMax);
+  const double margin = std::min(costs.error_ratio(kErrorMarginQuantile), kErrorMarginMax);
   return static_cast<double>(objective_ns) / (1 + margin);
 }
 

@@ -1,7 +1,7 @@
 // How many prefill tokens a step takes beside its decodes, and why.
 //
 // With an objective for the time between tokens: the most whose predicted step, context included, still meets it after
-// a margin for the model's own error (kErrorMargins times its median error). Never fewer than kPrefillFloorTokens:
+// a margin for the model's own error (what nine of ten errors stay below). Never fewer than kPrefillFloorTokens:
 // where even those miss the objective, prefill goes on slowly rather than not at all.
 //
 // Without one: what fills the step to the machine's ridge, or to the size from which on larger steps are hardly more
@@ -26,8 +26,8 @@ namespace twostroke {
 
 constexpr uint32_t kPrefillFloorTokens = 8;
 constexpr uint32_t kWorthwhileTokensMin = 32;  // no machine is at its best below; a model that says so is mistaken
-constexpr double kErrorMargins = 1;
-constexpr double kErrorMarginMax = 0.25;
+constexpr double kErrorMarginQuantile = 0.9;
+constexpr double kErrorMarginMax = 0.3;
 
 enum class ChunkReason : uint8_t {
   kNothingDecodes,  // the whole step
