@@ -246,14 +246,15 @@ void VectorOperators::rotate_and_store(Tensor q, Tensor k, Tensor v, Tensor inve
   update_angles(rows.positions, inverse_frequency);
   const int32_t size = cache.head_size;
   const int64_t width = 2 * inverse_frequency.cols;
-  const auto store = [&](const KvHead& head, int32_t offset, const float* key, const float* value) {
+  const auto store = [&](const KvHead& head, int32_t offset, const float* key, const float* value, int thread) {
     if (cache.dtype != DType::kF16) return store_kv(cache, head, offset, key, value);
-    std::vector<uint16_t> halves(size_t{2} * size_t(size));
+    std::vector<uint16_t>& halves = half_scratch_[static_cast<size_t>(thread)];
+    halves.resize(size_t{2} * size_t(size));
     kernels_.to_half(halves.data(), key, size);
     kernels_.to_half(halves.data() + size, value, size);
     store_kv_elements(cache, head, offset, halves.data(), halves.data() + size);
   };
-  run_over_rows(q.rows, q.cols + 2 * k.cols, [&](int64_t t, int) {
+  run_over_rows(q.rows, q.cols + 2 * k.cols, [&](int64_t t, int thread) {
     const float* cosine = angles_.cosine.data() + t * width;
     const float* sine = angles_.sine.data() + t * width;
     float* query = row_pointer<float>(q, t);
@@ -269,7 +270,7 @@ void VectorOperators::rotate_and_store(Tensor q, Tensor k, Tensor v, Tensor inve
     const int32_t block = block_of(cache, rows, rows.segments[static_cast<size_t>(row)], position);
     for (int32_t g = 0; g < cache.kv_heads; ++g) {
       store(kv_head_at(cache, layer, block, g), position % cache.block_size, key + int64_t{g} * size,
-            value + int64_t{g} * size);
+            value + int64_t{g} * size, thread);
     }
   });
 }

@@ -21,6 +21,7 @@ class VectorOperators final : public CpuOperators {
       : CpuOperators(device),
         kernels_(kernels),
         row_scratch_(static_cast<size_t>(device.pool().threads())),
+        half_scratch_(static_cast<size_t>(device.pool().threads())),
         attention_scratch_(static_cast<size_t>(device.pool().threads())) {}
 
   void quantise(const Activations& activations) override;
@@ -104,7 +105,8 @@ class VectorOperators final : public CpuOperators {
 
   const VectorKernels& kernels_;
   Angles angles_;
-  std::vector<std::vector<float>> row_scratch_;  // by thread
+  std::vector<std::vector<float>> row_scratch_;      // by thread
+  std::vector<std::vector<uint16_t>> half_scratch_;  // by thread: a key and a value as halves
   std::vector<AttentionUnit> attention_units_;
   std::vector<AttentionTask> attention_tasks_;
   std::vector<float> attention_parts_;               // of split units

@@ -1,8 +1,7 @@
-// SmolLM2-135M-Instruct against transformers in float32:
-// tests/reference/README.md says how the values were made.
+// SmolLM2-135M-Instruct against transformers in float32: tests/reference/README.md says how the values were made.
 //
-// The model is found by the environment variable TWOSTROKE_SMOLLM2, by default
-// in ~/.cache/twostroke; the tests are skipped where it is absent.
+// The model is found by the environment variable TWOSTROKE_SMOLLM2, by default in ~/.cache/twostroke; the tests are
+// skipped where it is absent.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -32,8 +31,7 @@ std::string model_path() {
 struct ReferencePrompt {
   std::vector<TokenId> ids;
   std::vector<TokenId> greedy;   // [32]
-  std::vector<double> margins;   // [32] log-probability by which each greedy
-                                 // token beats the second best
+  std::vector<double> margins;   // [32] log-probability by which each greedy token beats the second best
   std::vector<double> logprobs;  // [vocab] of the token behind the prompt, normalised
 };
 
@@ -66,8 +64,7 @@ std::vector<ReferencePrompt> read_reference() {
   return prompts;
 }
 
-// KL(reference || ours) = sum_t p(t) (log p(t) - log q(t)) over the whole
-// vocabulary, in nats.
+// KL(reference || ours) = sum_t p(t) (log p(t) - log q(t)) over the whole vocabulary, in nats.
 double kl_divergence(const std::vector<double>& reference, const std::vector<float>& logits) {
   double greatest = -1e300, sum = 0, divergence = 0;
   for (float l : logits) greatest = std::max(greatest, static_cast<double>(l));
@@ -85,16 +82,14 @@ struct Agreement {
   size_t equal_close = 0;          // of the close ones
 };
 
-// Compares everything with the reference; every greedy token that is not too
-// close to call must be the same.
+// Compares everything with the reference; every greedy token that is not too close to call must be the same.
 Agreement compare(ActivationType activations, DType kv_dtype, double margin) {
   const std::vector<ReferencePrompt> reference = read_reference();
   EXPECT_EQ(reference.size(), kPrompts);
   CpuSet cpu(allowed_processors());
   TransformerDriver driver(model_path(), cpu.operators(), {.kv_dtype = kv_dtype, .activations = activations});
   EXPECT_EQ(driver.config().vocab_size, static_cast<int32_t>(kVocab));
-  // Teacher-forced along the reference's own greedy tokens, so that one
-  // difference does not end the comparison.
+  // Teacher-forced along the reference's own greedy tokens, so that one difference does not end the comparison.
   std::vector<Stream> streams(kPrompts);
   for (size_t i = 0; i < kPrompts; ++i) {
     streams[i].tokens = reference[i].ids;

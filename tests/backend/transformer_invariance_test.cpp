@@ -136,8 +136,10 @@ TEST_P(Invariance, OperatorSetsAgreeClosely) {
   EXPECT_LT(greatest_difference(scalar_stream, fast_stream), bound);
 }
 
+class InvarianceOfARealShape : public testing::TestWithParam<ActivationType> {};
+
 // One layer of SmolLM2-135M: sizes at which kernels cut their work into more pieces.
-TEST(InvarianceOfARealShape, LogitsAreTheSameBitsAloneAndInABatchAtAnyChunkSize) {
+TEST_P(InvarianceOfARealShape, LogitsAreTheSameBitsAloneAndInABatchAtAnyChunkSize) {
   constexpr size_t kLengthMax = 150;
   TinyLlama shape = tiny(GgufType::kQ4_1);
   shape.layers = 1;
@@ -148,9 +150,9 @@ TEST(InvarianceOfARealShape, LogitsAreTheSameBitsAloneAndInABatchAtAnyChunkSize)
   shape.head_size = 64;
   shape.vocab_size = 500;
   const TempFile file(tiny_llama(shape).bytes());
-  const std::vector<Stream> alone = run_alone(file.path(), shape, ActivationType::kInt8, kLengthMax);
+  const std::vector<Stream> alone = run_alone(file.path(), shape, GetParam(), kLengthMax);
   CpuSet cpu(2);
-  TransformerDriver driver(file.path(), cpu.operators(), {});
+  TransformerDriver driver(file.path(), cpu.operators(), {.activations = GetParam()});
   for (const size_t chunk : {1, 7, 64, 512}) {
     SCOPED_TRACE("chunks of " + std::to_string(chunk));
     std::vector<Stream> streams = mixed_streams(shape, kLengthMax);
@@ -158,6 +160,9 @@ TEST(InvarianceOfARealShape, LogitsAreTheSameBitsAloneAndInABatchAtAnyChunkSize)
     expect_same_bits(streams, alone);
   }
 }
+INSTANTIATE_TEST_SUITE_P(Activations, InvarianceOfARealShape,
+                         testing::Values(ActivationType::kF32, ActivationType::kInt8),
+                         [](const auto& test) { return test.param == ActivationType::kInt8 ? "int8" : "f32"; });
 
 std::string numbers_name(const testing::TestParamInfo<Numbers>& info) {
   const auto [type, activations] = info.param;
