@@ -157,7 +157,8 @@ void CostModel::learn(const StepShape& shape, TimeNs duration_ns) {
   if (shape.tokens() == 0 || duration_ns <= 0) return;
   const double measured = std::min(static_cast<double>(duration_ns), kStepNsMax);
   const double predicted = predict_ns(shape);
-  record_error(std::abs(predicted - measured) / measured);
+  errors_.add(std::abs(predicted - measured) / measured);
+  if (shape.prefill_tokens > 0 && shape.decode_tokens > 0) overruns_.add((measured - predicted) / predicted);
   if (++steps_learned_ == 1 && !calibrated_) {
     for (double& value : values_) value *= measured / predicted;
   } else {
@@ -233,32 +234,6 @@ void CostModel::publish() {
   coefficients_.decode_position_ns = values_[kDecodePosition];
 }
 
-void CostModel::record_error(double error) {
-  const auto value = static_cast<float>(std::min(error, 1e6));
-  const size_t place = error_count_ % kErrorWindow;
-  const size_t held = std::min<size_t>(error_count_, kErrorWindow);
-  const auto begin = sorted_errors_.begin();
-  auto end = begin + static_cast<ptrdiff_t>(held);
-  if (held == kErrorWindow) {
-    const auto old = std::lower_bound(begin, end, errors_[place]);
-    std::move(old + 1, end, old);
-    --end;
-  }
-  const auto at = std::upper_bound(begin, end, value);
-  std::move_backward(at, end, end + 1);
-  *at = value;
-  errors_[place] = value;
-  // A ring's place is all that counts once it is full.
-  error_count_ = error_count_ + 1 < 2 * kErrorWindow ? error_count_ + 1 : kErrorWindow;
-}
-
-double CostModel::error_ratio(double quantile) const {
-  const size_t held = std::min<size_t>(error_count_, kErrorWindow);
-  if (held == 0) return 0;
-  const auto place = static_cast<size_t>(quantile * static_cast<double>(held));
-  return static_cast<double>(sorted_errors_[std::min(place, held - 1)]);
-}
-
 uint32_t CostModel::ridge_tokens(const StepShape& decodes, uint32_t tokens_max) const {
   const uint32_t least = std::max(decodes.decode_tokens, 1U);
   const double others = coefficients_.decode_position_ns * static_cast<double>(decodes.decode_context) +
@@ -268,6 +243,11 @@ uint32_t CostModel::ridge_tokens(const StepShape& decodes, uint32_t tokens_max) 
 }
 
 uint32_t CostModel::worthwhile_tokens(uint32_t tokens_max) const {
+  tokens_max = std::max(tokens_max, 1U);
+  return std::min(worthwhile_by_knots(tokens_max), worthwhile_by_line(tokens_max));
+}
+
+uint32_t CostModel::worthwhile_by_knots(uint32_t tokens_max) const {
   const auto rate = [this](uint32_t tokens) { return tokens / tokens_ns(coefficients_, tokens); };
   double best = rate(std::max(tokens_max, 1U));
   for (const uint32_t knot : kCostKnots) {
@@ -287,6 +267,34 @@ uint32_t CostModel::worthwhile_tokens(uint32_t tokens_max) const {
     return static_cast<uint32_t>(std::clamp<double>(tokens, kCostKnots[i - 1], end));
   }
   return tokens_max;
+}
+
+uint32_t CostModel::worthwhile_by_line(uint32_t tokens_max) const {
+  const uint32_t ridge = ridge_tokens({}, tokens_max);
+  // Least squares of (a + b * tokens) / f = 1.
+  double xx = 0;
+  double xy = 0;
+  double yy = 0;
+  double x_sum = 0;
+  double y_sum = 0;
+  for (size_t i = 0; i < kCostKnotCount; ++i) {
+    if (kCostKnots[i] < ridge || kCostKnots[i] > tokens_max) continue;
+    const double x = 1 / coefficients_.token_ns[i];
+    const double y = kCostKnots[i] * x;
+    xx += x * x;
+    xy += x * y;
+    yy += y * y;
+    x_sum += x;
+    y_sum += y;
+  }
+  const double determinant = xx * yy - xy * xy;
+  if (!(determinant > 0)) return ridge;  // fewer than two knots
+  const double fixed = (x_sum * yy - y_sum * xy) / determinant;
+  const double slope = (y_sum * xx - x_sum * xy) / determinant;
+  if (fixed <= 0) return ridge;
+  if (slope <= 0) return tokens_max;
+  const double enough_ns = (fixed / tokens_max + slope) / kWorthwhileThroughput;  // for each token
+  return static_cast<uint32_t>(std::clamp<double>(std::ceil(fixed / (enough_ns - slope)), ridge, tokens_max));
 }
 
 CostShares CostModel::attribute(const StepShape& shape, TimeNs duration_ns) const {

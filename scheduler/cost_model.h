@@ -34,6 +34,7 @@
 #include <cstdint>
 
 #include "backend/backend.h"
+#include "scheduler/error_window.h"
 #include "scheduler/step_shape.h"
 #include "scheduler/time.h"
 
@@ -91,9 +92,13 @@ class CostModel {
   uint64_t steps_learned() const { return steps_learned_; }
   // Whether its times are those of this machine: it was calibrated, or has learned a few steps.
   bool knows_scale() const;
-  // What so many of the last kErrorWindow steps stayed below with |predicted - measured| / measured, each predicted
-  // before it was learned; by default the median. 0 before the first.
-  double error_ratio(double quantile = 0.5) const;
+  // |predicted - measured| / measured of the last kErrorWindow steps, each predicted before it was learned: the median.
+  // 0 before the first.
+  double error_ratio() const { return errors_.quantile(0.5); }
+  // By how much of its prediction a mixed step took longer: what this part of the last kErrorWindow of them stayed
+  // below. May be negative. 0 before the first. Other steps do not count: those without prefill are short, so that a
+  // processor taken away for a moment is a large part of them, and nobody waits for those without decodes.
+  double overrun_ratio(double quantile) const { return overruns_.quantile(quantile); }
 
   // How many tokens a step can carry before it costs noticeably more, by kRidgeFraction, than `decodes` alone (their
   // part of the shape; without any: than a single token). Counts the decodes. From 1 to tokens_max, but at least the
@@ -104,10 +109,14 @@ class CostModel {
   static constexpr double kRidgeFraction = 0.15;
   uint32_t ridge_tokens(const StepShape& decodes, uint32_t tokens_max) const;
 
-  // The smallest step, in tokens, whose tokens per second come within kWorthwhileThroughput of the best step of at most
-  // tokens_max. Where every token costs (a CPU, or a GPU whose decodes are beyond the ridge already) the ridge says
-  // little; larger steps are still better, because each has a fixed cost, but ever less so: this is the size from
-  // which on they only make everybody wait longer.
+  // The smallest step, in tokens, whose tokens per second come within kWorthwhileThroughput of a step of tokens_max.
+  // Where every token costs (a CPU, or a GPU whose decodes are beyond the ridge already) the ridge says little; larger
+  // steps are still better, because each has a fixed cost, but ever less so: this is the size from which on they only
+  // make everybody wait longer.
+  //
+  // The smaller of two answers, each too large at times in a way of its own. By f itself: where tokens per second
+  // hardly differ over a wide range of sizes, a single knot that was measured as too fast decides. By a + b * tokens,
+  // the line nearest to f from the ridge on in relative terms: sizes that were never seen count as much as others.
   static constexpr double kWorthwhileThroughput = 0.92;
   uint32_t worthwhile_tokens(uint32_t tokens_max) const;
 
@@ -118,7 +127,6 @@ class CostModel {
   // decode's up to its rows, the rest as prefill's. A pure step is all its phase's.
   CostShares attribute(const StepShape& shape, TimeNs duration_ns) const;
 
-  static constexpr size_t kErrorWindow = 64;
   static constexpr double kClipErrors = 4;
 
  private:
@@ -133,12 +141,13 @@ class CostModel {
   };
   Features features(const StepShape& shape, double predicted) const;
   bool settling() const;
+  uint32_t worthwhile_by_knots(uint32_t tokens_max) const;
+  uint32_t worthwhile_by_line(uint32_t tokens_max) const;
   double clip_for(double error);
   void walk(double common, double own);
   void update(const Features& features, double error);
   void keep_monotone(uint32_t knot);
   void publish();
-  void record_error(double error);
 
   bool calibrated_;
   uint64_t steps_learned_ = 0;
@@ -147,9 +156,8 @@ class CostModel {
   std::array<Vector, kSize> covariance_{};  // of their logarithms, in units of a step's own noise
   CostCoefficients coefficients_;           // values_, for others to read
 
-  std::array<float, kErrorWindow> errors_{};         // a ring
-  std::array<float, kErrorWindow> sorted_errors_{};  // the same, ascending
-  uint32_t error_count_ = 0;
+  ErrorWindow errors_;
+  ErrorWindow overruns_;
 };
 
 }  // namespace twostroke

@@ -64,7 +64,7 @@ StepShape with_chunk(const StepShape& decodes, uint32_t tokens, uint32_t positio
 }
 
 double objective_limit_ns(const CostModel& costs, TimeNs objective_ns) {
-  const double margin = std::min(costs.error_ratio(kErrorMarginQuantile), kErrorMarginMax);
+  const double margin = std::clamp(costs.overrun_ratio(kOverrunQuantile), 0.0, kOverrunMarginMax);
   return static_cast<double>(objective_ns) / (1 + margin);
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <random>
 
 #include "tests/scheduler/step_mix.h"
 
@@ -53,6 +54,20 @@ StepShape beside_chunk(StepShape shape, uint32_t tokens, uint32_t position = 0) 
 const StepMix kChat{.decode_rows_max = 32, .decode_context_max = 1000, .chunk_max = 256, .prefill_part = 0.3};
 const StepMix kDocuments{.decode_rows_max = 8, .decode_context_max = 4000, .chunk_max = 512, .prefill_part = 0.9};
 const StepMix kDecodes{.decode_rows_max = 64, .decode_context_max = 500, .chunk_max = 64, .prefill_part = 0};
+
+// Flat up to the ridge, then rising.
+CostCoefficients roofline(double ridge) {
+  CostCoefficients c;
+  for (size_t i = 0; i < kCostKnotCount; ++i) c.token_ns[i] = 1e7 * std::max(1.0, kCostKnots[i] / ridge);
+  return c;
+}
+
+// A fixed cost and the same for every token.
+CostCoefficients straight(double fixed_ns, double token_ns) {
+  CostCoefficients c;
+  for (size_t i = 0; i < kCostKnotCount; ++i) c.token_ns[i] = fixed_ns + token_ns * kCostKnots[i];
+  return c;
+}
 
 TEST(CostModel, PredictsHeldOutStepsFromAGuessAfterAHundredSteps) {
   for (const SimProfile& profile : sim_profiles()) {
@@ -142,6 +157,23 @@ TEST(CostModel, PublishesTheMedianErrorOfPredictionsMadeBeforeLearning) {
   EXPECT_LT(model.error_ratio(), 0.12);
 }
 
+TEST(CostModel, KnowsByHowMuchMixedStepsOverranTheirPrediction) {
+  CostModel model(straight(1e7, 1e5), CostModel::Prior::kCalibrated);
+  EXPECT_EQ(model.overrun_ratio(0.95), 0);
+  StepShape mixed = batch_of(4, 100);
+  mixed.prefill_rows = 1;
+  mixed.prefill_tokens = 50;
+  // One of ten takes half as long again.
+  for (int i = 0; i < 200; ++i) {
+    model.learn(mixed, static_cast<TimeNs>(model.predict_ns(mixed) * (i % 10 == 0 ? 1.5 : 1)));
+    model.learn(batch_of(4, 100), static_cast<TimeNs>(model.predict_ns(batch_of(4, 100)) * (i % 2 == 0 ? 3 : 1)));
+  }
+  const double typical = model.overrun_ratio(0.5);
+  const double rare = model.overrun_ratio(0.95);
+  EXPECT_LT(typical, 0.1);
+  EXPECT_NEAR((1 + rare) / (1 + typical), 1.5, 0.15) << "decodes without a chunk do not count";
+}
+
 TEST(CostModel, IsMonotoneInEverythingWhateverItLearned) {
   std::mt19937 random(8);
   const auto up_to = [&](uint32_t most) { return std::uniform_int_distribution<uint32_t>(0, most)(random); };
@@ -203,20 +235,6 @@ TEST(CostModel, TheSameStepsGiveTheSameNumbers) {
   EXPECT_EQ(a.coefficients(), b.coefficients());
 }
 
-// Flat up to 200 tokens, then rising.
-CostCoefficients roofline(double ridge) {
-  CostCoefficients c;
-  for (size_t i = 0; i < kCostKnotCount; ++i) c.token_ns[i] = 1e7 * std::max(1.0, kCostKnots[i] / ridge);
-  return c;
-}
-
-// A fixed cost and the same for every token.
-CostCoefficients straight(double fixed_ns, double token_ns) {
-  CostCoefficients c;
-  for (size_t i = 0; i < kCostKnotCount; ++i) c.token_ns[i] = fixed_ns + token_ns * kCostKnots[i];
-  return c;
-}
-
 TEST(Ridge, IsWhereAStepBeginsToCostNoticeablyMoreThanADecode) {
   const CostModel model(roofline(192), CostModel::Prior::kCalibrated);
   EXPECT_NEAR(model.ridge_tokens({}, 8192), 192 * 1.15, 2);
@@ -237,12 +255,34 @@ TEST(Ridge, TheWorthwhileStepIsTheSmallestWithNearlyTheBestThroughput) {
   // (20 + T) / T = 1.1293: T = 155.
   const CostModel cpu(straight(20e6, 1e6), CostModel::Prior::kCalibrated);
   EXPECT_NEAR(cpu.worthwhile_tokens(512), 155, 1);
+  EXPECT_EQ(cpu.worthwhile_tokens(1), 1u);
   const CostModel gpu(roofline(192), CostModel::Prior::kCalibrated);
   EXPECT_NEAR(gpu.worthwhile_tokens(8192), 0.92 * 192, 2);
   // Every size is as good as every other.
   const CostModel none(straight(0, 1e6), CostModel::Prior::kCalibrated);
   EXPECT_EQ(none.worthwhile_tokens(512), 1u);
-  EXPECT_EQ(cpu.worthwhile_tokens(1), 1u);
+  // No token costs anything.
+  const CostModel flat(straight(1e6, 0), CostModel::Prior::kCalibrated);
+  EXPECT_NEAR(flat.worthwhile_tokens(512), 0.92 * 512, 1);
+}
+
+// Of a CPU whose tokens per second hardly differ from 32 tokens on: by comparing knots the answer would be anything
+// between 20 and 200.
+TEST(Ridge, TheWorthwhileStepHardlyChangesWithNoiseInTheMeasurements) {
+  std::mt19937_64 random(11);
+  std::uniform_real_distribution<double> noise(0.93, 1.07);
+  uint32_t least = 512;
+  uint32_t most = 0;
+  for (int round = 0; round < 200; ++round) {
+    CostCoefficients c = straight(1.8e6, 0.41e6);
+    for (double& time : c.token_ns) time *= noise(random);
+    for (size_t i = 1; i < kCostKnotCount; ++i) c.token_ns[i] = std::max(c.token_ns[i], c.token_ns[i - 1]);
+    const uint32_t step = CostModel(c, CostModel::Prior::kCalibrated).worthwhile_tokens(512);
+    least = std::min(least, step);
+    most = std::max(most, step);
+  }
+  EXPECT_GT(least, 15u);
+  EXPECT_LT(most, 80u);
 }
 
 TEST(Attribution, AddsUpToTheWholeAndPureStepsAreOfOnePhase) {
