@@ -7,13 +7,35 @@
 namespace twostroke {
 namespace {
 
-constexpr double kChunksPart = 0.55;  // of the time, for the chunks; they are what takes long
-constexpr double kKindPart = 0.06;    // for running one kind again
-constexpr double kDepthPart = 0.7;    // likewise until depth is reached
+// Of the time, by the end of each part; what is left after the last repeats.
+constexpr double kChunksPart = 0.4;
+constexpr double kDepthPart = 0.55;
+constexpr double kDecodesPart = 0.75;
+constexpr double kKindPart = 0.05;    // of the time, for running one kind once more
+constexpr uint32_t kChunkMin = 16;    // tokens; what fewer take, decodes tell
 constexpr uint32_t kDepthMin = 256;   // worth measuring at
 constexpr uint32_t kDepthMax = 4096;  // enough to see what context costs
 constexpr uint32_t kDeepChunk = 64;
 constexpr TimeNs kMeasurableNs = 1'000;  // a step that takes less takes no time
+
+constexpr double kSlownessMax = 2;  // of one step that counts
+
+// How much longer steps take on average than these costs say, which were fitted to medians: most of a machine's noise
+// makes steps longer, and throughput is a matter of the mean. At least 1.
+double mean_slowness(const std::vector<CostSample>& samples, const CostCoefficients& costs) {
+  double sum = 0;
+  for (const CostSample& sample : samples) {
+    sum += std::min(static_cast<double>(sample.duration_ns) / predict_ns(costs, sample.shape), kSlownessMax);
+  }
+  return samples.empty() ? 1 : std::max(sum / static_cast<double>(samples.size()), 1.0);
+}
+
+void scale(CostCoefficients& costs, double factor) {
+  for (double& time : costs.token_ns) time *= factor;
+  costs.logit_ns *= factor;
+  costs.prefill_position_ns *= factor;
+  costs.decode_position_ns *= factor;
+}
 
 class Calibrator {
  public:
@@ -25,13 +47,15 @@ class Calibrator {
     if (Status status = warm_up(); !status.ok()) return status;
     if (Status status = chunks(); !status.ok()) return status;
     if (Status status = deepen(); !status.ok()) return status;
-    if (Status status = at_depth(); !status.ok()) return status;
+    if (Status status = decodes(); !status.ok()) return status;
+    if (Status status = repeat_chunks(); !status.ok()) return status;
     Calibration calibration;
     calibration.duration_ns = clock_.now() - began_;
     if (std::ranges::all_of(samples_, [](const CostSample& s) { return s.duration_ns < kMeasurableNs; })) {
       return unsupported("the backend's steps take no time that could be measured");
     }
     calibration.costs = fit_costs(samples_, guess_costs(backend_.info()));
+    scale(calibration.costs, mean_slowness(all_, calibration.costs));
     calibration.error_ratio = median_error(samples_, calibration.costs);
     calibration.samples = std::move(samples_);
     return calibration;
@@ -50,71 +74,101 @@ class Calibrator {
     return sample.ok() ? Status() : sample.status();
   }
 
-  // The median of a few, as far as there is time for `part` of it all, and no kind takes too much of it.
-  Status measure(const std::vector<ProbeRow>& rows, double part) {
+  struct Kind {
+    std::vector<ProbeRow> rows;
     std::vector<CostSample> samples;
-    const TimeNs first = clock_now();
-    const auto kind_max = static_cast<TimeNs>(kKindPart * static_cast<double>(options_.time_max_ns));
-    const auto goes_on = [&] {
-      const TimeNs last_ns = samples.back().duration_ns;
-      return clock_now() - first + last_ns < kind_max && has_time(part, 2 * last_ns);
-    };
-    for (int i = 0; i < kCalibrationRepeats && (i == 0 || goes_on()); ++i) {
-      Result<CostSample> sample = probe_.run(rows);
-      if (!sample.ok()) return sample.status();
-      samples.push_back(*sample);
-    }
-    // Of two the faster: the first of a kind finds caches without it.
-    const auto median = samples.begin() + static_cast<int64_t>(samples.size() - 1) / 2;
-    std::ranges::nth_element(samples, median, {}, &CostSample::duration_ns);
-    samples_.push_back(*median);
+  };
+
+  Status run_once(Kind& kind) {
+    Result<CostSample> sample = probe_.run(kind.rows);
+    if (!sample.ok()) return sample.status();
+    kind.samples.push_back(*sample);
     return {};
+  }
+  // Whether one more of this kind takes neither too much of the time nor more than is left of `part` of it.
+  bool may_repeat(const Kind& kind, double part) const {
+    const TimeNs once_ns = kind.samples.front().duration_ns;
+    return static_cast<double>(once_ns) < kKindPart * static_cast<double>(options_.time_max_ns) &&
+           has_time(part, once_ns);
+  }
+  void take_median(Kind& kind) {
+    all_.insert(all_.end(), kind.samples.begin(), kind.samples.end());
+    // Of two the faster: the first of a kind finds memory that nobody has touched.
+    const auto median = kind.samples.begin() + static_cast<int64_t>(kind.samples.size() - 1) / 2;
+    std::ranges::nth_element(kind.samples, median, {}, &CostSample::duration_ns);
+    samples_.push_back(*median);
   }
 
-  // Each knot; sizes double where a step takes long, so that large ones are reached.
+  // Each knot from kChunkMin on; sizes double where a step takes long, so that large ones are reached.
   Status chunks() {
-    TimeNs last_ns = 0;
-    uint32_t last_tokens = 1;
+    TimeNs expected_ns = 0;
     for (const uint32_t tokens : kCostKnots) {
-      const bool fine = tokens <= 16 || (tokens & (tokens - 1)) == 0;
-      const TimeNs expected_ns = last_ns * tokens / last_tokens;
+      if (tokens < kChunkMin) continue;
+      if (!chunks_.empty()) expected_ns = last_chunk_ns() * tokens / chunks_.back().rows.front().tokens;
+      const bool fine = (tokens & (tokens - 1)) == 0;
       if (!fine && expected_ns * 20 > options_.time_max_ns) continue;
       if (!has_time(kChunksPart, expected_ns)) return {};
-      const std::vector<ProbeRow> rows = {{.tokens = tokens, .decodes = false}};
-      if (!probe_.fits(rows)) return {};
-      if (Status status = measure(rows, kChunksPart); !status.ok()) return status;
-      last_ns = samples_.back().duration_ns;
-      last_tokens = tokens;
+      if (Status status = add_chunk({.tokens = tokens, .decodes = false}); !status.ok()) return status;
     }
     return {};
   }
+  // Unless it does not fit.
+  Status add_chunk(const ProbeRow& row) {
+    if (!probe_.fits({&row, 1})) return {};
+    chunks_.push_back({.rows = {row}});
+    return run_once(chunks_.back());
+  }
+  TimeNs last_chunk_ns() const { return chunks_.back().samples.back().duration_ns; }
 
   // The largest step that is known to be cheap enough, again and again.
   Status deepen() {
+    if (chunks_.empty()) return {};
     const auto step = static_cast<uint32_t>(backend_.info().step_tokens_max);
-    const uint32_t chunk = std::min({step, samples_.back().shape.tokens(), 512U});
-    const TimeNs chunk_ns = samples_.back().duration_ns;
+    const uint32_t chunk = std::min({step, chunks_.back().rows.front().tokens, 512U});
+    TimeNs chunk_ns = last_chunk_ns();
     while (probe_.depth() + chunk <= std::min(probe_.depth_max(), kDepthMax)) {
-      if (probe_.depth() >= kDepthMin && !has_time(kDepthPart, chunk_ns)) return {};
-      if (!has_time(1, chunk_ns)) return {};
+      if (probe_.depth() >= kDepthMin && !has_time(kDepthPart, chunk_ns)) break;
+      if (!has_time(1, chunk_ns)) break;
       const Result<CostSample> sample = probe_.extend(chunk);
       if (!sample.ok()) return sample.status();
       if (probe_.depth() > chunk) samples_.push_back(*sample);
+      chunk_ns = sample->duration_ns;
+    }
+    return has_time(kDepthPart, 0) ? add_chunk({.position = probe_.depth(), .tokens = kDeepChunk, .decodes = false})
+                                   : Status();
+  }
+
+  // Batches of decodes, each a few times on end: decodes mostly follow decodes, and find the weights in the processor's
+  // caches, as far as those hold them.
+  Status decodes() {
+    TimeNs last_ns = 0;
+    for (uint32_t count = 1; count <= options_.decode_rows_max; count *= 2) {
+      for (const uint32_t position : {0U, probe_.depth()}) {
+        Kind kind{.rows = std::vector<ProbeRow>(count, ProbeRow{.position = position, .tokens = 1, .decodes = true})};
+        if (!probe_.fits(kind.rows) || !has_time(kDecodesPart, last_ns)) continue;
+        for (int i = 0; i < kCalibrationRepeats && (i == 0 || may_repeat(kind, kDecodesPart)); ++i) {
+          if (Status status = run_once(kind); !status.ok()) return status;
+        }
+        last_ns = kind.samples.back().duration_ns;
+        take_median(kind);
+      }
     }
     return {};
   }
 
-  Status at_depth() {
-    const uint32_t depth = probe_.depth();
-    for (uint32_t count = 1; count <= options_.decode_rows_max; count *= 2) {
-      for (const uint32_t position : {0U, depth}) {
-        std::vector<ProbeRow> rows(count, ProbeRow{.position = position, .tokens = 1, .decodes = true});
-        if (!probe_.fits(rows) || (count > 1 && !has_time(1, samples_.back().duration_ns))) continue;
-        if (Status status = measure(rows, 1); !status.ok()) return status;
+  // Short and long chunks in turns: beside decodes hardly a chunk is like the one before, and a short one behind a long
+  // one finds the caches full of other things.
+  Status repeat_chunks() {
+    for (int i = 1; i < kCalibrationRepeats; ++i) {
+      for (size_t low = 0, high = chunks_.size(); low < high;) {
+        for (Kind* kind : {&chunks_[low++], low < high ? &chunks_[--high] : nullptr}) {
+          if (kind == nullptr || !may_repeat(*kind, 1)) continue;
+          if (Status status = run_once(*kind); !status.ok()) return status;
+        }
       }
     }
-    const std::vector<ProbeRow> deep = {{.position = depth, .tokens = kDeepChunk, .decodes = false}};
-    return probe_.fits(deep) && has_time(1, samples_.back().duration_ns) ? measure(deep, 1) : Status();
+    for (Kind& kind : chunks_) take_median(kind);
+    return {};
   }
 
   Backend& backend_;
@@ -122,7 +176,9 @@ class Calibrator {
   const CalibrationOptions options_;
   StepProbe probe_;
   const TimeNs began_;
-  std::vector<CostSample> samples_;
+  std::vector<Kind> chunks_;
+  std::vector<CostSample> samples_;  // that the costs are fitted to
+  std::vector<CostSample> all_;
 };
 
 }  // namespace

@@ -2,8 +2,9 @@
 // first request: chunks of growing size, chunks and decodes at depth, batches of decodes. Short by design: the cost
 // model learns the rest from the steps of real load.
 //
-// Each kind is run up to kCalibrationRepeats times and counts with the median: the fastest would promise what a server
-// that also talks to its clients does not keep. What would not fit into the time that is left is not begun; the largest chunks are the first to go.
+// Each kind is run up to kCalibrationRepeats times, as far as there is time. The costs are fitted to the medians, which
+// a single slow step does not move, and then made longer by what all steps took on average beyond them. What would not
+// fit into the time that is left is not begun; the largest chunks are the first to go.
 //
 // Thread-safety: one thread, before the backend serves anyone (see step_probe.h).
 #pragma once
@@ -18,7 +19,7 @@
 
 namespace twostroke {
 
-constexpr int kCalibrationRepeats = 3;
+constexpr int kCalibrationRepeats = 5;
 
 struct CalibrationOptions {
   TimeNs time_max_ns = 2'500 * kMillisecondNs;  // about; one step may exceed it

@@ -85,6 +85,56 @@ uint32_t tokens_within(const CostCoefficients& c, double limit_ns, uint32_t leas
   return low;
 }
 
+uint32_t worthwhile_by_knots(const CostCoefficients& costs, uint32_t tokens_max) {
+  const auto rate = [&costs](uint32_t tokens) { return tokens / tokens_ns(costs, tokens); };
+  double best = rate(std::max(tokens_max, 1U));
+  for (const uint32_t knot : kCostKnots) {
+    if (knot < tokens_max) best = std::max(best, rate(knot));
+  }
+  const double enough = CostModel::kWorthwhileThroughput * best;
+  // Within a segment f is a straight line, so that the rate rises or falls all the way: an end that has enough has a
+  // first place before it, where the line a + b * tokens gives `enough`.
+  if (rate(1) >= enough) return 1;
+  for (size_t i = 1; i < kCostKnotCount; ++i) {
+    const uint32_t end = std::min(kCostKnots[i], tokens_max);
+    if (rate(end) < enough && end < tokens_max) continue;
+    const double slope = (costs.token_ns[i] - costs.token_ns[i - 1]) / (kCostKnots[i] - kCostKnots[i - 1]);
+    const double offset = costs.token_ns[i - 1] - slope * kCostKnots[i - 1];
+    const double tokens = std::ceil(offset * enough / (1 - slope * enough));
+    return static_cast<uint32_t>(std::clamp<double>(tokens, kCostKnots[i - 1], end));
+  }
+  return tokens_max;
+}
+
+uint32_t worthwhile_by_line(const CostCoefficients& costs, uint32_t tokens_max) {
+  const uint32_t alone = tokens_within(costs, (1 + CostModel::kRidgeFraction) * costs.token_ns[0], 1, tokens_max);
+  const uint32_t least = std::min(std::max(alone, CostModel::kWorthwhileTokensMin), tokens_max);
+  // Least squares of (a + b * tokens) / f = 1.
+  double xx = 0;
+  double xy = 0;
+  double yy = 0;
+  double x_sum = 0;
+  double y_sum = 0;
+  for (size_t i = 0; i < kCostKnotCount; ++i) {
+    if (kCostKnots[i] < least || kCostKnots[i] > tokens_max) continue;
+    const double x = 1 / costs.token_ns[i];
+    const double y = kCostKnots[i] * x;
+    xx += x * x;
+    xy += x * y;
+    yy += y * y;
+    x_sum += x;
+    y_sum += y;
+  }
+  const double determinant = xx * yy - xy * xy;
+  if (!(determinant > 0)) return least;  // fewer than two knots
+  const double fixed = (x_sum * yy - y_sum * xy) / determinant;
+  const double slope = (y_sum * xx - x_sum * xy) / determinant;
+  if (fixed <= 0) return least;
+  if (slope <= 0) return tokens_max;
+  const double enough_ns = (fixed / tokens_max + slope) / CostModel::kWorthwhileThroughput;  // for each token
+  return static_cast<uint32_t>(std::clamp<double>(std::ceil(fixed / (enough_ns - slope)), least, tokens_max));
+}
+
 }  // namespace
 
 bool CostCoefficients::valid() const {
@@ -125,7 +175,7 @@ CostCoefficients guess_costs(const BackendInfo& info) {
 }
 
 CostModel::CostModel(const CostCoefficients& coefficients, Prior prior)
-    : calibrated_(prior == Prior::kCalibrated), coefficients_(coefficients) {
+    : calibrated_(prior == Prior::kCalibrated), coefficients_(coefficients), calibration_(coefficients) {
   CHECK(coefficients.valid(), "a cost model begins with valid coefficients");
   std::ranges::copy(coefficients.token_ns, values_.begin());
   values_[kLogit] = coefficients.logit_ns;
@@ -244,57 +294,9 @@ uint32_t CostModel::ridge_tokens(const StepShape& decodes, uint32_t tokens_max) 
 
 uint32_t CostModel::worthwhile_tokens(uint32_t tokens_max) const {
   tokens_max = std::max(tokens_max, 1U);
-  return std::min(worthwhile_by_knots(tokens_max), worthwhile_by_line(tokens_max));
-}
-
-uint32_t CostModel::worthwhile_by_knots(uint32_t tokens_max) const {
-  const auto rate = [this](uint32_t tokens) { return tokens / tokens_ns(coefficients_, tokens); };
-  double best = rate(std::max(tokens_max, 1U));
-  for (const uint32_t knot : kCostKnots) {
-    if (knot < tokens_max) best = std::max(best, rate(knot));
-  }
-  const double enough = kWorthwhileThroughput * best;
-  // Within a segment f is a straight line, so that the rate rises or falls all the way: an end that has enough has a
-  // first place before it, where the line a + b * tokens gives `enough`.
-  if (rate(1) >= enough) return 1;
-  for (size_t i = 1; i < kCostKnotCount; ++i) {
-    const uint32_t end = std::min(kCostKnots[i], tokens_max);
-    if (rate(end) < enough && end < tokens_max) continue;
-    const double slope =
-        (coefficients_.token_ns[i] - coefficients_.token_ns[i - 1]) / (kCostKnots[i] - kCostKnots[i - 1]);
-    const double offset = coefficients_.token_ns[i - 1] - slope * kCostKnots[i - 1];
-    const double tokens = std::ceil(offset * enough / (1 - slope * enough));
-    return static_cast<uint32_t>(std::clamp<double>(tokens, kCostKnots[i - 1], end));
-  }
-  return tokens_max;
-}
-
-uint32_t CostModel::worthwhile_by_line(uint32_t tokens_max) const {
-  const uint32_t ridge = ridge_tokens({}, tokens_max);
-  // Least squares of (a + b * tokens) / f = 1.
-  double xx = 0;
-  double xy = 0;
-  double yy = 0;
-  double x_sum = 0;
-  double y_sum = 0;
-  for (size_t i = 0; i < kCostKnotCount; ++i) {
-    if (kCostKnots[i] < ridge || kCostKnots[i] > tokens_max) continue;
-    const double x = 1 / coefficients_.token_ns[i];
-    const double y = kCostKnots[i] * x;
-    xx += x * x;
-    xy += x * y;
-    yy += y * y;
-    x_sum += x;
-    y_sum += y;
-  }
-  const double determinant = xx * yy - xy * xy;
-  if (!(determinant > 0)) return ridge;  // fewer than two knots
-  const double fixed = (x_sum * yy - y_sum * xy) / determinant;
-  const double slope = (y_sum * xx - x_sum * xy) / determinant;
-  if (fixed <= 0) return ridge;
-  if (slope <= 0) return tokens_max;
-  const double enough_ns = (fixed / tokens_max + slope) / kWorthwhileThroughput;  // for each token
-  return static_cast<uint32_t>(std::clamp<double>(std::ceil(fixed / (enough_ns - slope)), ridge, tokens_max));
+  const CostCoefficients& costs = calibrated_ ? calibration_ : coefficients_;
+  const uint32_t tokens = std::min(worthwhile_by_knots(costs, tokens_max), worthwhile_by_line(costs, tokens_max));
+  return std::min(std::max(tokens, kWorthwhileTokensMin), tokens_max);
 }
 
 CostShares CostModel::attribute(const StepShape& shape, TimeNs duration_ns) const {

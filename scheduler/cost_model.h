@@ -114,10 +114,15 @@ class CostModel {
   // steps are still better, because each has a fixed cost, but ever less so: this is the size from which on they only
   // make everybody wait longer.
   //
-  // The smaller of two answers, each too large at times in a way of its own. By f itself: where tokens per second
-  // hardly differ over a wide range of sizes, a single knot that was measured as too fast decides. By a + b * tokens,
-  // the line nearest to f from the ridge on in relative terms: sizes that were never seen count as much as others.
+  // By the costs as they were calibrated, where they were: what is worthwhile is the machine's nature rather than the
+  // moment's, and so an operator sees the size that the server said at its start, and the simulator uses the same.
+  //
+  // The smaller of two answers, each too large at times in a way of its own, but at least kWorthwhileTokensMin. By f
+  // itself: where tokens per second hardly differ over a wide range of sizes, a single knot that was measured as too
+  // fast decides. By a + b * tokens, the line nearest to f from the ridge and that minimum on, in relative terms: sizes
+  // that were never seen count as much as others.
   static constexpr double kWorthwhileThroughput = 0.92;
+  static constexpr uint32_t kWorthwhileTokensMin = 32;  // no machine is at its best below; f that says so is mistaken
   uint32_t worthwhile_tokens(uint32_t tokens_max) const;
 
   // Shares of a mixed step's time: what each phase adds to it, averaged over the two orders in which they can be put
@@ -141,8 +146,6 @@ class CostModel {
   };
   Features features(const StepShape& shape, double predicted) const;
   bool settling() const;
-  uint32_t worthwhile_by_knots(uint32_t tokens_max) const;
-  uint32_t worthwhile_by_line(uint32_t tokens_max) const;
   double clip_for(double error);
   void walk(double common, double own);
   void update(const Features& features, double error);
@@ -155,6 +158,7 @@ class CostModel {
   Vector values_{};                         // the coefficients, in ns
   std::array<Vector, kSize> covariance_{};  // of their logarithms, in units of a step's own noise
   CostCoefficients coefficients_;           // values_, for others to read
+  CostCoefficients calibration_;            // that it began with
 
   ErrorWindow errors_;
   ErrorWindow overruns_;

@@ -23,8 +23,8 @@ StepBudget within_objective(const CostModel& costs, const StepBudgetInput& input
 }
 
 StepBudget worthwhile(const CostModel& costs, const StepBudgetInput& input, uint32_t tokens_left) {
-  const uint32_t step = std::max({costs.ridge_tokens(input.decodes, input.step_tokens_max),
-                                  costs.worthwhile_tokens(input.step_tokens_max), kWorthwhileTokensMin});
+  const uint32_t step = std::max(costs.ridge_tokens(input.decodes, input.step_tokens_max),
+                                 costs.worthwhile_tokens(input.step_tokens_max));
   const uint32_t decodes = input.decodes.tokens();
   const uint32_t least = std::max(kPrefillFloorTokens, step / 4);
   const uint32_t wanted = step > decodes ? step - decodes : 0;

@@ -6,7 +6,7 @@
 // than kPrefillFloorTokens: where even those miss the objective, prefill goes on slowly rather than not at all.
 //
 // Without one: what fills the step to the machine's ridge, or to the size from which on larger steps are hardly more
-// efficient, or to kWorthwhileTokensMin, whichever is the most (CostModel::ridge_tokens, worthwhile_tokens). Decodes
+// efficient, or whichever is more (CostModel::ridge_tokens, worthwhile_tokens). Decodes
 // count towards it; prefill gets a quarter of it at least, so that many decodes do not starve it.
 //
 // A chunk size given by the operator (SchedulerLimits::max_chunk_tokens) stands in the place of the latter. It bounds
@@ -26,7 +26,6 @@
 namespace twostroke {
 
 constexpr uint32_t kPrefillFloorTokens = 8;
-constexpr uint32_t kWorthwhileTokensMin = 32;  // no machine is at its best below; a model that says so is mistaken
 constexpr double kOverrunQuantile = 0.95;
 constexpr double kOverrunMarginMax = 0.5;
 

@@ -92,7 +92,7 @@ TEST(StepBudget, DoesNotBelieveThatTinyChunksAreWorthwhile) {
   for (size_t i = 0; i < kCostKnotCount; ++i) c.token_ns[i] = 1e6 * kCostKnots[i];
   const CostModel costs(c, CostModel::Prior::kCalibrated);
   EXPECT_EQ(decide_budget(costs, {.decodes = streams_of(4), .step_tokens_max = 512}),
-            (StepBudget{kWorthwhileTokensMin - 4, ChunkReason::kRidge}));
+            (StepBudget{CostModel::kWorthwhileTokensMin - 4, ChunkReason::kRidge}));
 }
 
 TEST(StepBudget, FillsTheStepWhereNothingDecodesOrTheOperatorChose) {
