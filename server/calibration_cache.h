@@ -18,7 +18,7 @@ namespace twostroke {
 // A calibration that misses its own steps by more, in the median, or during which this process lost a processor to
 // others more often, says that the machine was busy: it is used, but not kept.
 constexpr double kKeptCalibrationErrorMax = 0.15;
-constexpr double kKeptCalibrationSwitchesMax = 40;  // a second; a processor that is shared changes hands more often
+constexpr double kKeptCalibrationSwitchesMax = 80;  // a second; an idle machine has up to 50, a shared one 150 and more
 
 // Where files go without a setting: $XDG_CACHE_HOME/twostroke or ~/.cache/twostroke; "none" without a home.
 std::string default_calibration_folder();
