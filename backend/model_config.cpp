@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <string_view>
 
 #include "backend/gguf_quote.h"
@@ -233,7 +234,12 @@ Status read_rope(const GgufFile& file, Fields& fields, ModelConfig& config) {
   config.inverse_frequency.reserve(divisors->size());
   for (size_t i = 0; i < divisors->size(); ++i) {
     const double exponent = -2.0 * static_cast<double>(i) / config.rope_size;
-    config.inverse_frequency.push_back(static_cast<float>(std::pow(base, exponent) / *factor / (*divisors)[i]));
+    const double frequency = std::pow(base, exponent) / *factor / (*divisors)[i];
+    if (!(frequency <= double{std::numeric_limits<float>::max()})) {  // of a base near 0
+      return invalid_argument("RoPE frequency " + std::to_string(i) + " by " + Fields::key("rope.freq_base") + " (" +
+                              std::to_string(base) + ") is not finite: the model file is damaged, get it again");
+    }
+    config.inverse_frequency.push_back(static_cast<float>(frequency));
   }
   return {};
 }

@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
+#include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 
+#include "backend/gguf_quote.h"
 #include "backend/transcode.h"
 #include "kernels/check.h"
 
@@ -22,6 +26,31 @@ bool same_layout(const WeightShape& a, const WeightShape& b) {
          a.half_scales == b.half_scales;
 }
 
+// Whether all magnitudes are below `limit`, as bits: they order as the numbers do, and those of infinity and NaN come
+// last.
+bool all_below(std::span<const float> numbers, uint32_t limit) {
+  uint32_t greatest = 0;
+  for (const float x : numbers) greatest = std::max(greatest, std::bit_cast<uint32_t>(x) & 0x7fffffffu);
+  return greatest < limit;
+}
+bool all_below(std::span<const uint16_t> numbers, uint16_t limit) {
+  uint16_t greatest = 0;
+  for (const uint16_t x : numbers) greatest = std::max<uint16_t>(greatest, x & 0x7fffu);
+  return greatest < limit;
+}
+
+constexpr uint32_t kInfinityBits = 0x7f800000;
+constexpr uint16_t kHalfInfinityBits = 0x7c00;
+constexpr uint16_t kBfloatInfinityBits = 0x7f80;
+constexpr float kHalfOverflow = 65520;  // the least magnitude that a half rounds to infinity
+
+// Whether the weights are finite as they will be stored; codes always are.
+bool all_finite(const WeightShape& shape, const HostWeightRows& rows) {
+  const uint32_t limit = shape.half_scales ? std::bit_cast<uint32_t>(kHalfOverflow) : kInfinityBits;
+  return all_below(rows.f32, kInfinityBits) && all_below(rows.scales, limit) && all_below(rows.mins, limit) &&
+         all_below(rows.bits16, shape.layout == WeightLayout::kBF16 ? kBfloatInfinityBits : kHalfInfinityBits);
+}
+
 }  // namespace
 
 // Two passes: the first lays everything out in one allocation, the second fills it.
@@ -34,6 +63,7 @@ class ModelWeights::Loader {
   Result<ModelWeights> load() {
     ModelWeights weights;
     lay_out(weights);
+    if (!status_.ok()) return status_;
     Result<DeviceMemory> memory = operators_.device().allocate(bytes_);
     if (!memory.ok()) {
       return resource_exhausted("the model's weights need " + std::to_string(bytes_ >> 20) +
@@ -43,6 +73,7 @@ class ModelWeights::Loader {
     place(weights, weights.memory_.address());
     upload_vectors(weights.memory_.address());
     store_weights(weights.memory_.address());
+    if (!status_.ok()) return status_;
     if (Status s = operators_.device().wait(); !s.ok()) return s;
     return weights;
   }
@@ -75,6 +106,7 @@ class ModelWeights::Loader {
   Tensor lay_out_norm(const GgufTensor& tensor) {
     std::vector<float> values(tensor.elements());
     dequantise(tensor, values);
+    if (!all_below(values, kInfinityBits)) refuse(tensor);
     return lay_out_vector(std::move(values));
   }
 
@@ -170,7 +202,11 @@ class ModelWeights::Loader {
       }
     };
     std::vector<std::jthread> helpers;
-    for (int i = 1; i < threads_; ++i) helpers.emplace_back(work, false);
+    try {
+      for (int i = 1; i < threads_; ++i) helpers.emplace_back(work, false);
+    } catch (const std::system_error&) {
+      // No further threads to be had: fewer take longer.
+    }
     work(true);
     helpers.clear();  // joins
     if (progress_) progress_(bytes_total, bytes_total);
@@ -188,12 +224,26 @@ class ModelWeights::Loader {
       const int64_t count = std::min(slab, shape.n - row);
       HostWeightRows rows = transcode_rows(tensor, row, count, buffer);
       rows.row_begin = row_begin + row;
+      if (!harmless(tensor) && !all_finite(shape, rows)) refuse(tensor);
       operators_.store_weight(weight, rows);
       GgufFile::forget(
           tensor.data.subspan(row_bytes * static_cast<uint64_t>(row), row_bytes * static_cast<uint64_t>(count)));
       done(row_bytes * static_cast<uint64_t>(count));
     }
     return row_begin + shape.n;
+  }
+
+  // A number in it that is not finite concerns only requests with its token; everywhere else it spoils every answer.
+  bool harmless(const GgufTensor& tensor) const {
+    return &tensor == tensors_.token_embedding && tensors_.output != tensors_.token_embedding;
+  }
+
+  void refuse(const GgufTensor& tensor) {
+    const std::lock_guard lock(mutex_);
+    if (!status_.ok()) return;
+    status_ = invalid_argument("tensor " + quote(tensor.name) +
+                               " holds numbers that are not finite, so that no answer could be computed: the model "
+                               "file is damaged, get it again");
   }
 
   const ModelConfig& config_;
@@ -204,6 +254,8 @@ class ModelWeights::Loader {
   size_t bytes_ = 0;
   std::vector<Job> jobs_;
   std::vector<Vector> vectors_;
+  std::mutex mutex_;
+  Status status_;  // of the first tensor that is refused; guarded by mutex_ while there are helpers
 };
 
 Result<ModelWeights> ModelWeights::load(const GgufFile& file, const ModelConfig& config, Operators& operators,

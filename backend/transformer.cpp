@@ -1,6 +1,7 @@
 #include "backend/transformer.h"
 
 #include <algorithm>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -107,7 +108,12 @@ Status Transformer::allocate() {
   if (!memory.ok()) return memory.status();
   buffer_memory_ = std::move(memory).value();
   plan.place(buffer_memory_.address());
-  logits_.resize(static_cast<size_t>(sampled) * static_cast<size_t>(config_.vocab_size));
+  const size_t logits = static_cast<size_t>(sampled) * static_cast<size_t>(config_.vocab_size);
+  logits_.reset(new (std::nothrow) float[logits]);
+  if (logits_ == nullptr) {
+    return resource_exhausted("a step's logits need " + std::to_string(logits * sizeof(float) >> 20) +
+                              " MiB of memory, which this machine refused; lower --max-running");
+  }
   return {};
 }
 
@@ -121,7 +127,7 @@ void Transformer::enqueue(const StepPlan& plan) {
 std::span<const float> Transformer::logits(size_t first, size_t count) const {
   CHECK(first + count <= sampled_tokens_.size());
   const size_t vocab = static_cast<size_t>(config_.vocab_size);
-  return std::span(logits_).subspan(first * vocab, count * vocab);
+  return {logits_.get() + first * vocab, count * vocab};
 }
 
 // Checks the plan and writes it down in the form that operators take.
@@ -220,7 +226,9 @@ void Transformer::enqueue_layers(const StepPlan& plan, const StepRows& rows) {
   }
   // Behind the last attention, tokens that are not sampled have no further use, or wait for enqueue_logits() and
   // enqueue_states(): `hidden` and `attended` stay as they are.
-  if (!sampled_tokens_.empty()) enqueue_output(enqueue_tail(sampled_tokens_), logits_);
+  if (sampled_tokens_.empty()) return;
+  const size_t numbers = sampled_tokens_.size() * static_cast<size_t>(config_.vocab_size);
+  enqueue_output(enqueue_tail(sampled_tokens_), {logits_.get(), numbers});
 }
 
 // What follows the last attention, for some of the step's tokens, up to the last norm, which the caller takes.

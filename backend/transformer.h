@@ -121,7 +121,7 @@ class Transformer {
   std::vector<RowSegment> segments_;     // [R]
   std::vector<int32_t> sampled_tokens_;  // [M]
   int64_t tail_tokens_ = 0;              // T of a step some of whose rows have targets or pool; 0 otherwise
-  std::vector<float> logits_;            // [M, V]
+  std::unique_ptr<float[]> logits_;      // [M, V]; not touched before use, as the device's memory
 };
 
 }  // namespace twostroke

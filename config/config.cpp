@@ -11,6 +11,7 @@
 #include <set>
 #include <sstream>
 #include <string_view>
+#include <utility>
 
 namespace twostroke {
 namespace {
@@ -45,16 +46,20 @@ void declare(CLI::App& app, ServeConfig& c) {
   backend->add_option("--backend", c.backend,
                       "cpu, sim (no weights: makes up tokens at once), or a path of a plug-in (*.so)");
   backend->add_option("--plugin-args", c.plugin_args, "Text passed to the plug-in as it is");
-  backend->add_option("--threads", c.threads, "Compute threads; 0: one per processor")->check(Range(0u, 1024u));
+  backend
+      ->add_option("--threads", c.threads, "Compute threads of the cpu backend; 0: one per processor that it may use")
+      ->check(Range(0u, kComputeThreadsMax));
   backend->add_option("--isa", c.isa, "Kernels of the cpu backend")
       ->check(IsMember({"auto", "avx512", "avx2", "scalar"}));
   backend
       ->add_option("--activations", c.activations,
                    "What the cpu backend multiplies quantised weights with; f32 is slower and more exact")
       ->check(IsMember({"int8", "f32"}));
-  backend->add_option("--kv-dtype", c.kv_dtype, "Numbers in the KV cache; q8: 8 bits and a scale")
+  backend->add_option("--kv-dtype", c.kv_dtype, "Numbers in the cpu backend's KV cache; q8: 8 bits and a scale")
       ->check(IsMember({"f32", "f16", "q8"}));
-  backend->add_option("--kv-memory-mb", c.kv_memory_mb, "Memory for the KV cache in MiB; 0: chosen from the machine's")
+  backend
+      ->add_option("--kv-memory-mb", c.kv_memory_mb,
+                   "Memory for the KV cache in MiB; 0: a quarter of the machine's or container's")
       ->check(Range(uint64_t{0}, uint64_t{1} << 24));
   backend->add_option("--block-size", c.block_size, "Positions in a KV block")->check(Range(1u, 1024u));
 
@@ -270,6 +275,24 @@ Status validate_tenants(const ServeConfig& c) {
   return {};
 }
 
+// What another backend would not heed must not be given to it.
+Status validate_backend(const ServeConfig& c) {
+  if (c.backend == "cpu") return {};
+  const bool sim = c.backend == "sim";
+  const ServeConfig untouched;
+  const std::pair<const char*, bool> unheeded[] = {{"--threads", c.threads != untouched.threads},
+                                                   {"--isa", c.isa != untouched.isa},
+                                                   {"--activations", c.activations != untouched.activations},
+                                                   {"--kv-dtype", c.kv_dtype != untouched.kv_dtype},
+                                                   {"--kv-memory-mb", sim && c.kv_memory_mb != 0}};
+  for (const auto& [flag, given] : unheeded) {
+    if (!given) continue;
+    return invalid_argument(std::string(flag) + " has no meaning for --backend " + c.backend + ": leave it out" +
+                            (sim ? "" : "; what the plug-in is to know goes into --plugin-args"));
+  }
+  return {};
+}
+
 Status validate(const ServeConfig& c) {
   if (c.model.empty()) return invalid_argument("--model is required: give a GGUF file, for example --model model.gguf");
   if (c.host.empty())
@@ -281,6 +304,7 @@ Status validate(const ServeConfig& c) {
     return invalid_argument("--backend '" + c.backend + "' is neither cpu, sim nor a path: write ./" + c.backend +
                             " for a plug-in in this folder");
   }
+  if (Status status = validate_backend(c); !status.ok()) return status;
   if (!std::isfinite(c.itl_target_ms)) {
     return invalid_argument("--itl-target-ms must be a number of milliseconds, 0 for none");
   }

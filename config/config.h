@@ -22,6 +22,7 @@
 
 namespace twostroke {
 
+constexpr uint32_t kComputeThreadsMax = 512;  // of the cpu backend
 constexpr size_t kApiKeysMax = 1024;
 constexpr size_t kApiKeyBytesMax = 512;
 constexpr size_t kAllowedOriginsMax = 64;
@@ -46,7 +47,7 @@ struct ServeConfig {
   std::string chat_template;         // file with a Jinja template; "": the model's own
   std::string backend = "cpu";       // cpu, sim, or the path of a plug-in (*.so)
   std::string plugin_args;           // passed to a plug-in as it is
-  uint32_t threads = 0;              // compute threads; 0: one per processor
+  uint32_t threads = 0;              // compute threads; 0: one per processor that the process may use
   std::string isa = "auto";          // auto, avx512, avx2, scalar
   std::string activations = "int8";  // int8, f32: what quantised weights are multiplied with
   std::string kv_dtype = "f16";      // f32, f16, q8 (8-bit codes with a scale for each key and value of a head)

@@ -25,7 +25,8 @@ namespace twostroke {
 
 // Bytes of a key or a value of one head, `size` numbers, in a cache of this type: kF32, kF16, or kI8. With kI8 a vector
 // is codes c in [-127, 127] and one scale d, a half: its numbers are d * c, with d = max |x| / 127 before rounding. So
-// a number is off by at most max |x| / 250; vectors with numbers beyond 8 million become NaN.
+// a number is off by at most max |x| / 250, or 4e-6 where max |x| is below 0.008, since such a scale has fewer bits;
+// vectors with numbers beyond 8 million become NaN.
 constexpr size_t kv_vector_bytes(DType dtype, int32_t size) {
   return static_cast<size_t>(size) * dtype_bytes(dtype) + (dtype == DType::kI8 ? 2 : 0);
 }

@@ -8,16 +8,20 @@
 #include "backend/cpu/cpu_backend.h"
 #include "backend/plugin_backend.h"
 #include "backend/sim/sim_backend.h"
+#include "kernels/cpu/container_limits.h"
 
 namespace twostroke {
 namespace {
 
-// Without a setting, KV blocks may take a quarter of the machine's memory; it is only touched as it is used.
+static_assert(int{kComputeThreadsMax} == WorkerPool::kThreadsMax);
+
+// Without a setting, KV blocks may take a quarter of the machine's memory, or of what a container leaves of it; it is
+// only touched as it is used.
 uint64_t kv_bytes(const ServeConfig& config) {
   if (config.kv_memory_mb != 0) return config.kv_memory_mb << 20;
   struct sysinfo machine {};
   if (sysinfo(&machine) != 0) return uint64_t{1} << 30;
-  return uint64_t{machine.totalram} * machine.mem_unit / 4;
+  return std::min(uint64_t{machine.totalram} * machine.mem_unit, container_limits().memory_bytes) / 4;
 }
 
 Isa isa(const ServeConfig& config) {

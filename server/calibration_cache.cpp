@@ -9,8 +9,8 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <thread>
 
+#include "kernels/cpu/worker_pool.h"
 #include "scheduler/calibration.h"
 #include "server/ops/logging.h"
 #include "server/version.h"
@@ -134,9 +134,13 @@ std::string calibration_key(const ServeConfig& config, const BackendInfo& info) 
   key += "; model " + model.filename().string() + ", " + std::to_string(bytes) + " bytes, changed " +
          std::to_string(changed);
   key += "; backend " + config.backend + " " + info.name + " " + config.plugin_args;
-  key += "; threads " + std::to_string(config.threads) + " of " + std::to_string(std::thread::hardware_concurrency());
+  key += "; threads " + std::to_string(config.threads) + " of " + std::to_string(allowed_processors());
   key += "; activations " + config.activations;
   key += "; kv " + config.kv_dtype + ", blocks of " + std::to_string(info.block_size);
+  // What a calibration can reach: a larger step or a longer context than it had is not in its costs.
+  key += "; steps of " + std::to_string(info.step_tokens_max) + " tokens and " + std::to_string(info.step_rows_max) +
+         " rows; context of " + std::to_string(info.context_max) + " in " + std::to_string(info.block_count) +
+         " blocks";
   key += "; processor " + processor_name();
   return key;
 }

@@ -57,11 +57,15 @@ Result<int32_t> block_count(const CpuBackendOptions& options, const ModelConfig&
   const uint64_t block_size = static_cast<uint64_t>(options.block_size);
   const uint64_t needed = (static_cast<uint64_t>(context) + block_size - 1) / block_size;
   if (count < needed) {
-    return invalid_argument(
-        "the KV cache holds " + std::to_string(count * block_size) + " tokens, but one sequence may have " +
-        std::to_string(context) + ": set kv_bytes (--kv-memory-mb) to at least " +
-        std::to_string(needed * block_bytes) + " (" + mebibytes(needed * block_bytes) + "; " + std::to_string(needed) +
-        " blocks), or context_max (--context-max) to at most " + std::to_string(count * block_size));
+    std::string way = "set kv_bytes (--kv-memory-mb) to at least " + std::to_string(needed * block_bytes) + " (" +
+                      mebibytes(needed * block_bytes) + "; blocks: " + std::to_string(needed) + "), or ";
+    if (count > 0) {
+      way += "context_max (--context-max) to at most " + std::to_string(count * block_size);
+    } else {
+      way += "block_size (--block-size) lower: one block takes " + mebibytes(block_bytes);
+    }
+    return invalid_argument("the KV cache holds " + std::to_string(count * block_size) +
+                            " tokens, but one sequence may have " + std::to_string(context) + ": " + way);
   }
   return static_cast<int32_t>(count);
 }
@@ -81,6 +85,12 @@ Result<std::unique_ptr<CpuBackend>> CpuBackend::create(const CpuBackendOptions& 
 
   const int threads = options.threads > 0 ? options.threads : allowed_processors();
   std::unique_ptr<CpuBackend> backend(new CpuBackend(threads));
+  if (const int started = backend->device_.pool().threads(); started < threads) {
+    return resource_exhausted("this system let the process have " + std::to_string(started) + " of " +
+                              std::to_string(threads) +
+                              " compute threads: set threads (--threads) lower, or raise its limit of processes or of "
+                              "memory (ulimit -u and -v, or a container's pids.max)");
+  }
   backend->operators_ = make_cpu_operators(backend->device_, options.isa);
   TransformerLimits limits;
   limits.block_size = options.block_size;

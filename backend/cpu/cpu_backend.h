@@ -48,7 +48,8 @@ class CpuBackend final : public Backend {
  public:
   // Loads the model; `progress` may be empty. Errors: those of the model file (gguf.h, model_config.h);
   // kInvalidArgument for an option out of range or KV memory too small for one sequence, saying what to set, by the
-  // option and by the server's flag; kResourceExhausted when memory cannot be had.
+  // option and by the server's flag; kResourceExhausted when memory or threads
+  // cannot be had.
   static Result<std::unique_ptr<CpuBackend>> create(const CpuBackendOptions& options, const LoadProgress& progress);
 
   const BackendInfo& info() const override { return info_; }

@@ -16,7 +16,7 @@ class CpuDevice final : public Device {
  public:
   static constexpr size_t kHugeBytes = size_t{2} << 20;
 
-  // `threads` in [1, WorkerPool::kThreadsMax], the calling one included.
+  // `threads` in [1, WorkerPool::kThreadsMax], the calling one included; fewer where the system refuses them.
   explicit CpuDevice(int threads = allowed_processors()) : pool_(threads) {}
 
   std::string name() const override;  // "cpu (2 threads)"

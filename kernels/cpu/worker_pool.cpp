@@ -3,8 +3,10 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <system_error>
 
 #include "kernels/check.h"
+#include "kernels/cpu/container_limits.h"
 
 namespace twostroke {
 namespace {
@@ -27,7 +29,11 @@ void pause_briefly() { __builtin_ia32_pause(); }
 WorkerPool::WorkerPool(int threads) : shares_(static_cast<size_t>(std::max(threads, 1))) {
   CHECK(1 <= threads && threads <= kThreadsMax, "threads must be in [1, kThreadsMax]");
   workers_.reserve(static_cast<size_t>(threads - 1));
-  for (int thread = 1; thread < threads; ++thread) workers_.emplace_back([this, thread] { work(thread); });
+  try {
+    for (int thread = 1; thread < threads; ++thread) workers_.emplace_back([this, thread] { work(thread); });
+  } catch (const std::system_error&) {
+    // threads() tells. A share without a thread of its own is taken by the others.
+  }
 }
 
 WorkerPool::~WorkerPool() {
@@ -117,7 +123,9 @@ int allowed_processors() {
   } else {  // more processors than cpu_set_t has bits
     count = static_cast<int>(std::thread::hardware_concurrency());
   }
-  return std::clamp(count, 1, WorkerPool::kThreadsMax);
+  // Whole ones only: threads beyond the quota would all be stopped until the next period, in the middle of a step.
+  const double quota = std::min(container_limits().processors, double{WorkerPool::kThreadsMax});
+  return std::clamp(std::min(count, static_cast<int>(quota)), 1, WorkerPool::kThreadsMax);
 }
 
 }  // namespace twostroke

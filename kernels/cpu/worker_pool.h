@@ -22,7 +22,8 @@ class WorkerPool {
  public:
   static constexpr int kThreadsMax = 512;
 
-  // `threads` in [1, kThreadsMax], the caller's included.
+  // `threads` in [1, kThreadsMax], the caller's included. Where the system refuses a thread there are fewer: see
+  // threads().
   explicit WorkerPool(int threads);
   ~WorkerPool();  // no run() may be in progress
   WorkerPool(const WorkerPool&) = delete;
@@ -67,7 +68,7 @@ class WorkerPool {
   std::vector<std::thread> workers_;
 };
 
-// How many processors this process may run on (its affinity mask), at most WorkerPool::kThreadsMax.
+// Processors this process may use, by its affinity mask and its container's quota; in [1, WorkerPool::kThreadsMax].
 int allowed_processors();
 
 }  // namespace twostroke

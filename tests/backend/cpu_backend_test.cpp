@@ -3,17 +3,30 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <cmath>
+#include <fstream>
 #include <limits>
 
 #include "tests/backend/sim_steps.h"
 #include "tests/tools/temp_file.h"
 #include "tests/tools/tiny_llama.h"
+#include "tests/tools/too_large_stacks.h"
 
 namespace twostroke {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
+
+// Of this process, that are in memory.
+int64_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  int64_t pages_mapped = 0, pages_resident = 0;
+  file >> pages_mapped >> pages_resident;
+  return pages_resident * sysconf(_SC_PAGESIZE);
+}
 
 CpuBackendOptions options_for(const TempFile& file) {
   CpuBackendOptions options;
@@ -145,6 +158,36 @@ TEST(CpuBackendCreate, SaysHowMuchMemoryItCouldNotGet) {
   EXPECT_THAT(status.message(), HasSubstr("the KV cache needs 16777215 MiB"));
 }
 
+TEST(CpuBackendCreate, ABlockThatDoesNotFitIsNamed) {
+  const TempFile file(tiny_llama({}).bytes());
+  CpuBackendOptions options = options_for(file);
+  options.block_count = 0;
+  options.kv_bytes = 4000;  // a block takes 4,096 bytes
+  const Status status = create_error(options);
+  EXPECT_THAT(status.message(), HasSubstr("--block-size) lower"));
+  EXPECT_THAT(status.message(), Not(HasSubstr("at most 0")));
+}
+
+TEST(CpuBackendCreate, SaysHowManyThreadsItCouldHave) {
+  const TempFile file(tiny_llama({}).bytes());
+  const TooLargeStacks no_more_threads;
+  const Status status = create_error(options_for(file));
+  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(status.message(), HasSubstr("1 of 2 compute threads: set threads (--threads) lower"));
+}
+
+// Steps of many rows must not cost memory that no step has used.
+TEST(CpuBackendCreate, TheLogitsOfALargeStepTakeNoMemoryBeforeItComes) {
+  const TempFile file(tiny_llama({}).bytes());
+  CpuBackendOptions options = options_for(file);
+  options.step_tokens_max = 1 << 20;
+  options.step_rows_max = 1 << 16;
+  options.step_drafts_max = 1 << 16;
+  const int64_t before = resident_bytes();
+  const auto backend = create(options);  // logits of 131,072 rows would take 32 MiB
+  EXPECT_LT(resident_bytes() - before, int64_t{16} << 20);
+}
+
 TEST(CpuBackendCreate, RefusesOptionsOutOfRange) {
   const TempFile file(tiny_llama({}).bytes());
   const auto expect_refused = [&](auto set, const char* named) {
@@ -269,6 +312,32 @@ TEST(CpuBackend, FailsOnlyTheRowWhoseLogitsAreNotFinite) {
   EXPECT_EQ(result.rows[1].status, RowStatus::kNotFinite);
   EXPECT_EQ(result.rows[1].token, -1);
   EXPECT_EQ(result.rows[2].status, RowStatus::kOk);
+}
+
+struct Spoiled {
+  const char* tensor;
+  std::vector<uint64_t> shape;
+};
+
+TEST(CpuBackendCreate, RefusesWeightsThatAreNotFiniteByName) {
+  const std::vector<Spoiled> spoiled = {{"token_embd.weight", {64, 64}},  // the output matrix, too
+                                        {"blk.0.attn_norm.weight", {64}},
+                                        {"blk.1.attn_k.weight", {64, 32}},
+                                        {"output_norm.weight", {64}}};
+  for (const float number : {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
+    for (const auto& [name, shape] : spoiled) {
+      GgufWriter model = tiny_llama({});
+      uint64_t elements = 1;
+      for (const uint64_t side : shape) elements *= side;
+      std::vector<float> numbers(elements, 0.5f);
+      numbers[elements / 2] = number;
+      model.set_tensor(name, shape, numbers);
+      const TempFile file(model.bytes());
+      const Status status = create_error(options_for(file));
+      EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+      EXPECT_THAT(status.message(), HasSubstr(std::string(name) + "' holds numbers that are not finite"));
+    }
+  }
 }
 
 TEST(CpuBackendDeathTest, ChecksThatAPlanKeepsToTheLimits) {

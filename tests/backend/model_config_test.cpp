@@ -231,6 +231,7 @@ TEST(ModelConfig, EveryNumberIsCheckedAndNamed) {
   for (const float base : {0.0F, -1.0F, NAN, INFINITY}) {
     expect_invalid([&](GgufWriter& w) { w.set("llama.rope.freq_base", base); }, "llama.rope.freq_base is");
   }
+  expect_invalid([](GgufWriter& w) { w.set("llama.rope.freq_base", 1e-300); }, "by llama.rope.freq_base");
   for (const float factor : {-1.0F, NAN, INFINITY}) {
     expect_invalid([&](GgufWriter& w) { w.set("llama.rope.scaling.factor", factor); }, "rope.scaling.factor is");
   }

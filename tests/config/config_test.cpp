@@ -167,7 +167,7 @@ TEST(Config, VariablesThatKubernetesAddsForAServiceOfThisNameDoNoHarm) {
 
 TEST(Config, RefusesWhatIsNotASetting) {
   for (const char* argument :
-       {"--no-such-flag", "stray", "--port=", "--port=-1", "--port=65536", "--port=x", "--host=", "--threads=1025",
+       {"--no-such-flag", "stray", "--port=", "--port=-1", "--port=65536", "--port=x", "--host=", "--threads=513",
         "--threads=1.5", "--max-running=0", "--isa=sse", "--kv-dtype=q4", "--backend=gpu", "--log-level=loud",
         "--sse-keep-alive-ms=", "--drain-timeout-ms=99999999999", "--plugin-args=x", "--config=/no/such/file"}) {
     expect_refused({argument});
@@ -235,6 +235,21 @@ TEST(Config, AJournalIsWrittenWhereItsFileIsNamed) {
   for (const char* argument : {"--journal-max-mb=0", "--journal-max-mb=16777217", "--journal-max-mb=x"}) {
     expect_refused({argument});
   }
+}
+
+TEST(Config, WhatOnlyTheCpuBackendHeedsIsRefusedForOthers) {
+  for (const char* argument : {"--threads=2", "--isa=avx2", "--activations=f32", "--kv-dtype=q8"}) {
+    const std::string flag = std::string(argument).substr(0, std::string(argument).find('='));
+    for (const char* backend : {"--backend=sim", "--backend=./plugin.so"}) {
+      const Parsed parsed = parse({"--model=m.gguf", backend, argument});
+      EXPECT_FALSE(parsed.command.run) << backend << " " << argument;
+      EXPECT_NE(parsed.err.find(flag + " has no meaning"), std::string::npos) << parsed.err;
+    }
+    EXPECT_TRUE(parse({"--model=m.gguf", argument}).command.run) << argument;
+  }
+  EXPECT_FALSE(parse({"--model=m.gguf", "--backend=sim", "--kv-memory-mb=5"}).command.run);
+  EXPECT_TRUE(parse({"--model=m.gguf", "--backend=./plugin.so", "--kv-memory-mb=5"}).command.run);
+  EXPECT_TRUE(parse({"--model=m.gguf", "--backend=sim", "--isa=auto", "--threads=0"}).command.run);
 }
 
 TEST(Config, NeedsAModel) {

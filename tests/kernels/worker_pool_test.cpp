@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "tests/tools/too_large_stacks.h"
+
 namespace twostroke {
 namespace {
 
@@ -89,6 +91,18 @@ TEST(WorkerPool, StopsCleanlyWhetherOrNotItEverWorked) {
 TEST(WorkerPool, CountsAtLeastOneAllowedProcessor) {
   EXPECT_GE(allowed_processors(), 1);
   EXPECT_LE(allowed_processors(), WorkerPool::kThreadsMax);
+}
+
+TEST(WorkerPool, DoesWithTheThreadsThatTheSystemGives) {
+  const TooLargeStacks no_more_threads;
+  WorkerPool pool(3);
+  EXPECT_EQ(pool.threads(), 1);
+  std::vector<int> runs(100);
+  pool.run(100, [&](int64_t task, int thread) {
+    EXPECT_EQ(thread, 0);
+    ++runs[static_cast<size_t>(task)];
+  });
+  EXPECT_EQ(runs, std::vector<int>(100, 1));
 }
 
 TEST(WorkerPoolDeathTest, RefusesAJobFromInsideATask) {

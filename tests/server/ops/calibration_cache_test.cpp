@@ -111,7 +111,15 @@ TEST_F(CalibrationCache, TheKeyChangesWithAllThatMatters) {
   EXPECT_TRUE(differs([](ServeConfig& c) { c.kv_dtype = "f32"; }));
   EXPECT_TRUE(differs([](ServeConfig& c) { c.backend = "./plugin.so"; }));
   EXPECT_FALSE(differs([](ServeConfig& c) { c.port = 1; }));
+  EXPECT_TRUE(differs([](ServeConfig& c) { c.activations = "f32"; }));
   EXPECT_NE(calibration_key(config, {.name = "cpu (scalar, 2 threads)", .block_size = 16}), key);
+  for (int32_t BackendInfo::*const member :
+       {&BackendInfo::context_max, &BackendInfo::block_size, &BackendInfo::block_count, &BackendInfo::step_tokens_max,
+        &BackendInfo::step_rows_max}) {
+    BackendInfo other = info;
+    other.*member += 1;
+    EXPECT_NE(calibration_key(config, other), key);
+  }
   std::ofstream(model) << "other weights";
   EXPECT_NE(calibration_key(config, info), key);
 }
