@@ -41,8 +41,8 @@ struct LayerWeights {
 class ModelWeights {
  public:
   // `config` was read from `file`. `threads` >= 1 load at once. Errors: those of ModelTensors::from_gguf();
-  // kInvalidArgument for a tensor with infinities or NaNs, but for a token embedding that is not the output matrix, too;
-  // kResourceExhausted when the device has too little memory.
+  // kInvalidArgument for a tensor with infinities or NaNs, but for a token embedding that is not the output matrix,
+  // too; kResourceExhausted when the device has too little memory.
   static Result<ModelWeights> load(const GgufFile& file, const ModelConfig& config, Operators& operators, int threads,
                                    const LoadProgress& progress);
 
