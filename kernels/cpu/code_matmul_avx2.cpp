@@ -10,6 +10,7 @@
 // sum = fma(weight min, activation sum, sum). Groups are taken in ascending order, for any number of rows.
 
 #include "kernels/cpu/kernels_avx2.h"
+#include "kernels/cpu/look_ahead.h"
 #include "kernels/cpu/simd_avx2.h"
 
 namespace twostroke {
@@ -149,7 +150,8 @@ static inline void add_group(float* sums, __m256i dots, __m256 scale, __m256 min
 // One panel times the rows.
 template <PanelKind kKind, bool kHasMin, int32_t kGroup, int kRows>
 [[gnu::noinline]] void multiply_rows(const PanelFormat& format, const uint8_t* panel, const Rows<kRows>& given,
-                                     const Outputs& out) {
+                                     const LookAhead& given_ahead, const Outputs& out) {
+  LookAhead ahead = given_ahead;
   const Rows<kRows> rows = given;
   const Int8Format& parts = *rows.format;
   const size_t sums_part = kGroup == kInt8Codes ? parts.sums : parts.half_sums;
@@ -162,8 +164,8 @@ template <PanelKind kKind, bool kHasMin, int32_t kGroup, int kRows>
 #pragma GCC unroll 8
   for (int i = 0; i < 2 * kRows; ++i) _mm256_storeu_ps(total + i * kLanes, _mm256_setzero_ps());
   for (int64_t g = 0; g < groups; ++g, panel += format.step_bytes) {
-    for (size_t i = 0; i < format.step_bytes; i += 64) {
-      _mm_prefetch(reinterpret_cast<const char*>(panel + kPrefetchAhead + i), _MM_HINT_T0);
+    for (const uint8_t* to = ahead.at + ahead.bytes; ahead.at < to && ahead.at < ahead.end; ahead.at += kLineBytes) {
+      _mm_prefetch(reinterpret_cast<const char*>(ahead.at), _MM_HINT_T0);
     }
     const Halves scale = load_scales(half_scales, panel);
     const Halves min = kHasMin ? load_scales(half_scales, panel + scales_bytes) : Halves();
@@ -313,11 +315,11 @@ void multiply_wide(const PanelFormat& format, const uint8_t* panel, const Int8Fo
 
 template <PanelKind kKind, bool kHasMin, int32_t kGroup, int kRows>
 static inline void multiply_some(const PanelFormat& format, const uint8_t* panel, const Int8Format* parts,
-                                 const uint8_t* first_row, const Outputs& out) {
+                                 const uint8_t* first_row, const LookAhead& ahead, const Outputs& out) {
   Rows<kRows> rows;
   rows.format = parts;
   for (int r = 0; r < kRows; ++r) rows.at[r] = first_row + static_cast<size_t>(r) * parts->row_bytes;
-  multiply_rows<kKind, kHasMin, kGroup, kRows>(format, panel, rows, out);
+  multiply_rows<kKind, kHasMin, kGroup, kRows>(format, panel, rows, ahead, out);
 }
 
 template <PanelKind kKind, bool kHasMin, int32_t kGroup>
@@ -332,20 +334,22 @@ void multiply_panel(const PanelFormat& format, const uint8_t* panel, const Int8F
     }
   }
   // The last eight or fewer are halved: 5 rows are 3 and 2, not 4 and 1.
-  while (rows > 0) {
+  const int64_t passes = (rows + kRowsMax - 1) / kRowsMax;
+  for (int64_t pass = 0; rows > 0; ++pass) {
+    const LookAhead ahead = look_ahead(format, panel, 1, parts->k / kGroup, pass, passes);
     const int64_t count = rows >= 2 * kRowsMax ? kRowsMax : rows > kRowsMax ? (rows + 1) / 2 : rows;
     switch (count) {
       case 1:
-        multiply_some<kKind, kHasMin, kGroup, 1>(format, panel, parts, row, out);
+        multiply_some<kKind, kHasMin, kGroup, 1>(format, panel, parts, row, ahead, out);
         break;
       case 2:
-        multiply_some<kKind, kHasMin, kGroup, 2>(format, panel, parts, row, out);
+        multiply_some<kKind, kHasMin, kGroup, 2>(format, panel, parts, row, ahead, out);
         break;
       case 3:
-        multiply_some<kKind, kHasMin, kGroup, 3>(format, panel, parts, row, out);
+        multiply_some<kKind, kHasMin, kGroup, 3>(format, panel, parts, row, ahead, out);
         break;
       default:
-        multiply_some<kKind, kHasMin, kGroup, kRowsMax>(format, panel, parts, row, out);
+        multiply_some<kKind, kHasMin, kGroup, kRowsMax>(format, panel, parts, row, ahead, out);
         break;
     }
     row += static_cast<size_t>(count) * parts->row_bytes;

@@ -7,6 +7,7 @@
 #include <immintrin.h>
 
 #include "kernels/cpu/kernels_avx512.h"
+#include "kernels/cpu/look_ahead.h"
 
 namespace twostroke {
 namespace {
@@ -50,7 +51,8 @@ struct Rows {
 // kPanels panels times the rows.
 template <PanelKind kKind, bool kHasMin, int32_t kGroup, int kPanels, int kRows>
 [[gnu::noinline]] void multiply_rows(const PanelFormat& format, const uint8_t* panel, const Rows<kRows>& given,
-                                     const Outputs& out) {
+                                     const LookAhead& given_ahead, const Outputs& out) {
+  LookAhead ahead = given_ahead;
   const Rows<kRows> rows = given;
   const Int8Format& parts = *rows.format;
   const size_t sums_part = kGroup == kInt8Codes ? parts.sums : parts.half_sums;
@@ -68,11 +70,10 @@ template <PanelKind kKind, bool kHasMin, int32_t kGroup, int kPanels, int kRows>
     for (int r = 0; r < kRows; ++r) total[p][r] = _mm512_setzero_ps();
   }
   for (int64_t g = 0; g < groups; ++g, panel += format.step_bytes) {
+    for (const uint8_t* to = ahead.at + ahead.bytes; ahead.at < to && ahead.at < ahead.end; ahead.at += kLineBytes) {
 #pragma GCC unroll 2
-    for (int p = 0; p < kPanels; ++p) {
-      const uint8_t* ahead = panel + static_cast<size_t>(p) * panel_bytes + kPrefetchAhead;
-      for (size_t i = 0; i < format.step_bytes; i += 64) {
-        _mm_prefetch(reinterpret_cast<const char*>(ahead + i), _MM_HINT_T0);
+      for (int p = 0; p < kPanels; ++p) {
+        _mm_prefetch(reinterpret_cast<const char*>(ahead.at + static_cast<size_t>(p) * ahead.stride), _MM_HINT_T0);
       }
     }
     __m512i dots[kPanels][kRows];
@@ -156,35 +157,38 @@ struct Multiply {
   const Int8Format* parts;
 
   template <int kRows>
-  void some(const uint8_t* row, const Outputs& out) const {
+  void some(const uint8_t* row, const LookAhead& ahead, const Outputs& out) const {
     Rows<kRows> rows;
     rows.format = parts;
     for (int r = 0; r < kRows; ++r) rows.at[r] = row + static_cast<size_t>(r) * parts->row_bytes;
-    multiply_rows<kKind, kHasMin, kGroup, kPanels, kRows>(format, panel, rows, out);
+    multiply_rows<kKind, kHasMin, kGroup, kPanels, kRows>(format, panel, rows, ahead, out);
   }
 
   // The last twelve or fewer are halved: 7 rows are 4 and 3, not 6 and 1.
   void all(const uint8_t* row, int64_t rows, Outputs out) const {
-    for (int64_t left = rows; left > 0;) {
+    const int64_t passes = (rows + kRowsMax - 1) / kRowsMax;
+    int64_t pass = 0;
+    for (int64_t left = rows; left > 0; ++pass) {
       const int64_t count = left >= 2 * kRowsMax ? kRowsMax : left > kRowsMax ? (left + 1) / 2 : left;
+      const LookAhead ahead = look_ahead(format, panel, kPanels, parts->k / kGroup, pass, passes);
       switch (count) {
         case 1:
-          some<1>(row, out);
+          some<1>(row, ahead, out);
           break;
         case 2:
-          some<2>(row, out);
+          some<2>(row, ahead, out);
           break;
         case 3:
-          some<3>(row, out);
+          some<3>(row, ahead, out);
           break;
         case 4:
-          some<4>(row, out);
+          some<4>(row, ahead, out);
           break;
         case 5:
-          some<5>(row, out);
+          some<5>(row, ahead, out);
           break;
         default:
-          some<kRowsMax>(row, out);
+          some<kRowsMax>(row, ahead, out);
           break;
       }
       row += static_cast<size_t>(count) * parts->row_bytes;
