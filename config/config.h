@@ -117,8 +117,8 @@ struct ServeCommand {
   int exit_code = 0;  // when !run
 };
 
-// `arguments` are those behind "serve". `environment` is read through getenv-like lookups of TWOSTROKE_<NAME> for every
-// flag.
+// `arguments` are those behind "serve". Flags that they leave out are looked for in the process's environment, as
+// TWOSTROKE_<NAME>.
 ServeCommand parse_serve_command(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err);
 
 }  // namespace twostroke
