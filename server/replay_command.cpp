@@ -162,8 +162,8 @@ void print_summary(const Replay& replay, const JournalReader& reader, std::ostre
   }
   out << "steps     " << summary.steps << " in "
       << seconds_text(std::max<TimeNs>(summary.last_time - summary.first_time, 0)) << "\nrequests  " << summary.requests
-      << " accepted, " << summary.refused << " refused; " << summary.finished << " finished, " << summary.cancelled
-      << " cancelled, " << summary.failed << " failed\noutput    "
+      << " accepted, " << summary.refused << " refused by the scheduler; " << summary.finished << " finished, "
+      << summary.cancelled << " cancelled, " << summary.failed << " failed\noutput    "
       << count_text(summary.output_tokens, "token", "tokens") << ", "
       << count_text(summary.preemptions, "preemption", "preemptions") << "\n";
   if (summary.end_reason) {

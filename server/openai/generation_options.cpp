@@ -186,7 +186,7 @@ void refuse_unsupported(FieldReader& fields) {
     const Json* value = fields.find(name);
     const bool harmless = value == nullptr || (value->is_boolean() && !value->get<bool>()) ||
                           (value->is_number() && value->get<double>() == 0) ||
-                          ((value->is_array() || value->is_object()) && value->empty());
+                          (value->is_array() && value->empty());  // an empty object asks for it, with its defaults
     if (!harmless) fields.fail(name, std::string("'") + name + "' is not supported by this server: " + advice + ".");
   }
   // Drawing more choices than are returned needs scores that nobody asked for; as many as are returned is what `n`

@@ -153,7 +153,7 @@ void write_fleet(const Report& report, const FleetReport& fleet, std::ostream& o
   }
   line(out, "requests",
        count(result.offered) + " offered (" +
-           number(ratio(static_cast<double>(result.offered), result.arrival_seconds)) + "/s), " +
+           number(ratio(static_cast<double>(result.offered), result.arrival_seconds)) + "/s as drawn), " +
            count(result.finished) + " finished, " + count(result.refused) + " refused, " + count(result.too_long) +
            " too long, in " + number(result.seconds) + " s");
   if (report.targets.any()) {

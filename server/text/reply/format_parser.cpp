@@ -131,9 +131,11 @@ ReplyDelta FormatParser::push(std::string_view text) {
 
 ReplyDelta FormatParser::finish() {
   switch (state_) {
-    case State::kContent:
-      emit_content(content_search_.take_held());
+    case State::kContent: {
+      const std::string held = content_search_.take_held();
+      if (!begins_another_call(held)) emit_content(held);
       break;
+    }
     case State::kReasoning:
       emit_reasoning(reasoning_search_.take_held());
       break;
@@ -148,12 +150,20 @@ ReplyDelta FormatParser::finish() {
       break;
     }
     case State::kCalls:
-      if (!committed_ && !std::all_of(held_.begin(), held_.end(), is_space)) emit_content(held_);
+      if (!committed_ && !follows_call() && !std::all_of(held_.begin(), held_.end(), is_space)) emit_content(held_);
       break;
   }
   if (!content_started_ && !behind_marker_) delta_.content += space_;
   space_.clear();
   return std::exchange(delta_, {});
+}
+
+bool FormatParser::follows_call() const { return calls_ > 0 && !content_started_; }
+
+bool FormatParser::begins_another_call(std::string_view held) const {
+  return follows_call() && !held.empty() && std::ranges::any_of(content_markers_, [&](const Marker& marker) {
+           return marker.action == Action::kCalls && std::string_view(marker.text).starts_with(held);
+         });
 }
 
 void FormatParser::feed(char byte) {

@@ -4,6 +4,9 @@
 // marker of a call several readers (call_reader.h) may try what follows, and what none of them can read is content
 // again, from the marker on. Bytes that a reader gives back are read anew, each at most once for a marker.
 //
+// A text may end anywhere. What it ends with may be half a marker, and is content then; behind a call, half of another
+// call's beginning is dropped, because content would be what the model never meant to say.
+//
 // White space: line feeds behind the markers of reasoning and of calls are the markers' own, as is one in front of the
 // end of reasoning. In front of a call, the line feeds that the template writes there are dropped, and so is white
 // space that is all there was since the turn, the reasoning or the last call. Everything else stays as it is.
@@ -61,6 +64,8 @@ class FormatParser : public ReplyParser {
   std::vector<Marker> content_markers() const;
   std::vector<Marker> reasoning_markers() const;
 
+  bool follows_call() const;  // with nothing but white space between
+  bool begins_another_call(std::string_view held) const;
   void feed(char byte);
   void feed_text(char byte);  // kContent, kReasoning
   void act(const Marker& marker);

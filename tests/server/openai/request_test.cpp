@@ -277,6 +277,8 @@ TEST(ChatRequest, RefusesWhatItCannotDoByName) {
       {R"("functions": [{}])", "functions", "'tools'"},
       {R"("function_call": "auto")", "function_call", "'tool_choice'"},
       {R"("guided_json": {"type": "null"})", "guided_json", "'structured_outputs': {\"json\": ...}"},
+      {R"("guided_json": {})", "guided_json", "'structured_outputs': {\"json\": ...}"},
+      {R"("web_search_options": {})", "web_search_options", "leave it out"},
       {R"("guided_regex": "a")", "guided_regex", "'structured_outputs': {\"regex\": ...}"},
       {R"("guided_choice": ["a"])", "guided_choice", "'structured_outputs': {\"choice\": ...}"},
       {R"("guided_grammar": "a")", "guided_grammar", "'structured_outputs': {\"grammar\": ...}"},

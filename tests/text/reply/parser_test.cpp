@@ -62,6 +62,16 @@ TEST(ReplyParser, FindsTheCallBehindAFalseStart) {
             (Reply{"", {{"get", "{}", ""}, {"get", "{}", ""}}, ""}));
 }
 
+TEST(ReplyParser, DropsTheBeginningOfAnotherCallThatTheTextEndsIn) {
+  const std::string call = "<tool_call>\n{\"name\": \"get\", \"arguments\": {}}\n</tool_call>";
+  const std::vector<Call> calls = {{"get", "{}", ""}};
+  for (const std::string end : {"\n<tool", "\n<tool_call>", "<tool_call>\n{\"name\": \"g"}) {
+    EXPECT_EQ(parse_hermes(call + end), (Reply{"", calls, ""})) << end;
+  }
+  EXPECT_EQ(parse_hermes(call + "\nso <tool"), (Reply{"so <tool", calls, ""})) << "content has begun";
+  EXPECT_EQ(parse_hermes(call + "<tin"), (Reply{"<tin", calls, ""})) << "no marker begins so";
+}
+
 TEST(ReplyParser, KeepsACallWhoseArgumentsBreak) {
   const Reply reply = parse_hermes("<tool_call>{\"name\": \"get\", \"arguments\": {\"a\": 1 \"b\"}}</tool_call>");
   EXPECT_EQ(reply, (Reply{"\"b\"}}</tool_call>", {{"get", "{\"a\": 1 ", ""}}, ""}));
