@@ -167,7 +167,8 @@ class Comparison:
             return asyncio.run(decode(server, draw, options.vocabulary, int(number), options.decode_tokens))
         if kind == "mixed":
             return asyncio.run(mixed(server, draw, options.vocabulary))
-        return poisson(server, float(number), options.requests, seed)
+        # Each rate has prompts of its own, as each round has: none may be in a prefix cache.
+        return poisson(server, float(number), options.requests, seed + 1_000_000 * (1 + options.rates.split(",").index(number)))
 
     def compare(self, cases, our_flags, peer_flags):
         options = self.options
