@@ -6,8 +6,8 @@
 // than kPrefillFloorTokens: where even those miss the objective, prefill goes on slowly rather than not at all.
 //
 // Without one: what fills the step to the machine's ridge, or to the size from which on larger steps are hardly more
-// efficient, or whichever is more (CostModel::ridge_tokens, worthwhile_tokens). Decodes
-// count towards it; prefill gets a quarter of it at least, so that many decodes do not starve it.
+// efficient, whichever is more (CostModel::ridge_tokens, worthwhile_tokens). Decodes count towards it; prefill gets a
+// quarter of it at least, so that many decodes do not starve it.
 //
 // A chunk size given by the operator (SchedulerLimits::max_chunk_tokens) stands in the place of the latter. It bounds
 // each row by itself, as ever; the objective, where there is one, bounds the step's sum besides.
