@@ -208,7 +208,7 @@ void CostModel::learn(const StepShape& shape, TimeNs duration_ns) {
   const double measured = std::min(static_cast<double>(duration_ns), kStepNsMax);
   const double predicted = predict_ns(shape);
   errors_.add(std::abs(predicted - measured) / measured);
-  if (shape.prefill_tokens > 0 && shape.decode_tokens > 0) overruns_.add((measured - predicted) / predicted);
+  if (shape.prefill_tokens > 0 && shape.decode_tokens > 0) overruns_.add(measured - predicted);
   if (++steps_learned_ == 1 && !calibrated_) {
     for (double& value : values_) value *= measured / predicted;
   } else {

@@ -95,10 +95,11 @@ class CostModel {
   // |predicted - measured| / measured of the last kErrorWindow steps, each predicted before it was learned: the median.
   // 0 before the first.
   double error_ratio() const { return errors_.quantile(0.5); }
-  // By how much of its prediction a mixed step took longer: what this part of the last kErrorWindow of them stayed
-  // below. May be negative. 0 before the first. Other steps do not count: those without prefill are short, so that a
-  // processor taken away for a moment is a large part of them, and nobody waits for those without decodes.
-  double overrun_ratio(double quantile) const { return overruns_.quantile(quantile); }
+  // By how much a mixed step took longer than predicted, in ns: what this part of the last kOverrunWindow of them
+  // stayed below. May be negative. 0 before the first. In time and not as a part of the step, because what the model
+  // does not foresee is mostly a processor taken away for some milliseconds, whatever the step's length. Other steps do
+  // not count: nobody waits for those without decodes, and those without prefill have time to spare.
+  double overrun_ns(double quantile) const { return overruns_.quantile(quantile); }
 
   // How many tokens a step can carry before it costs noticeably more, by kRidgeFraction, than `decodes` alone (their
   // part of the shape; without any: than a single token). Counts the decodes. From 1 to tokens_max, but at least the
@@ -133,6 +134,8 @@ class CostModel {
   CostShares attribute(const StepShape& shape, TimeNs duration_ns) const;
 
   static constexpr double kClipErrors = 4;
+  static constexpr size_t kErrorWindow = 64;
+  static constexpr size_t kOverrunWindow = 256;  // so that a fiftieth of them is several
 
  private:
   friend struct SchedulerTestPeer;  // lets a test break an invariant on purpose
@@ -160,8 +163,8 @@ class CostModel {
   CostCoefficients coefficients_;           // values_, for others to read
   CostCoefficients calibration_;            // that it began with
 
-  ErrorWindow errors_;
-  ErrorWindow overruns_;
+  ErrorWindow<kErrorWindow> errors_;
+  ErrorWindow<kOverrunWindow> overruns_;
 };
 
 }  // namespace twostroke

@@ -1,6 +1,6 @@
-// ErrorWindow: the last kErrorWindow errors of predictions, and which of them a given part stayed below.
+// ErrorWindow: the last kSize errors of predictions, and what a given part of them stayed below.
 //
-// Thread-safety: one thread. Nothing allocates; adding one costs a binary search and a move of at most 256 bytes.
+// Thread-safety: one thread. Nothing allocates; adding one costs a binary search and a move of at most 4 kSize bytes.
 #pragma once
 
 #include <algorithm>
@@ -10,15 +10,14 @@
 
 namespace twostroke {
 
-constexpr size_t kErrorWindow = 64;
-
+template <size_t kSize>
 class ErrorWindow {
  public:
   void add(double error) {
     const auto value = static_cast<float>(std::clamp(error, -kErrorBound, kErrorBound));
     const auto begin = sorted_.begin();
     auto end = begin + static_cast<ptrdiff_t>(held_);
-    if (held_ == kErrorWindow) {
+    if (held_ == kSize) {
       const auto old = std::lower_bound(begin, end, ring_[place_]);
       std::move(old + 1, end, old);
       --end;
@@ -29,7 +28,7 @@ class ErrorWindow {
     std::move_backward(at, end, end + 1);
     *at = value;
     ring_[place_] = value;
-    place_ = (place_ + 1) % kErrorWindow;
+    place_ = (place_ + 1) % kSize;
   }
 
   // What this part of them, in [0, 1], stayed below; 0 before the first.
@@ -40,10 +39,10 @@ class ErrorWindow {
   }
 
  private:
-  static constexpr double kErrorBound = 1e6;  // so that a float holds it
+  static constexpr double kErrorBound = 1e18;  // so that a float holds it
 
-  std::array<float, kErrorWindow> ring_{};
-  std::array<float, kErrorWindow> sorted_{};  // the same, ascending
+  std::array<float, kSize> ring_{};
+  std::array<float, kSize> sorted_{};  // the same, ascending
   uint32_t place_ = 0;
   uint32_t held_ = 0;
 };

@@ -64,8 +64,8 @@ StepShape with_chunk(const StepShape& decodes, uint32_t tokens, uint32_t positio
 }
 
 double objective_limit_ns(const CostModel& costs, TimeNs objective_ns) {
-  const double margin = std::clamp(costs.overrun_ratio(kOverrunQuantile), 0.0, kOverrunMarginMax);
-  return static_cast<double>(objective_ns) / (1 + margin);
+  const auto objective = static_cast<double>(objective_ns);
+  return objective - std::clamp(costs.overrun_ns(kOverrunQuantile), 0.0, kOverrunPartMax * objective);
 }
 
 StepBudget decide_budget(const CostModel& costs, const StepBudgetInput& input) {

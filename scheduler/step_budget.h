@@ -1,9 +1,9 @@
 // How many prefill tokens a step takes beside its decodes, and why.
 //
 // With an objective for the time between tokens: the most whose predicted step, context included, still meets it after
-// a margin for what the model does not foresee: what nineteen of twenty of the last mixed steps stayed below
-// (CostModel::overrun_ratio; the objective is for nearly every token, and a prediction is for the middle). Never fewer
-// than kPrefillFloorTokens: where even those miss the objective, prefill goes on slowly rather than not at all.
+// a margin for what the model does not foresee: what 49 of 50 of the last mixed steps overran their prediction by at
+// most (CostModel::overrun_ns; the objective is for nearly every token, and a prediction is for the middle). Never
+// fewer than kPrefillFloorTokens: where even those miss the objective, prefill goes on slowly rather than not at all.
 //
 // Without one: what fills the step to the machine's ridge, or to the size from which on larger steps are hardly more
 // efficient, whichever is more (CostModel::ridge_tokens, worthwhile_tokens). Decodes count towards it; prefill gets a
@@ -26,8 +26,8 @@
 namespace twostroke {
 
 constexpr uint32_t kPrefillFloorTokens = 8;
-constexpr double kOverrunQuantile = 0.95;
-constexpr double kOverrunMarginMax = 0.5;
+constexpr double kOverrunQuantile = 0.98;
+constexpr double kOverrunPartMax = 0.5;  // of the objective
 
 enum class ChunkReason : uint8_t {
   kNothingDecodes,  // the whole step

@@ -21,9 +21,9 @@ namespace {
 // enough that queries and sums stay in the second-level cache and that a chunk has tasks for every thread.
 constexpr int64_t kQueriesPerTask = 48;
 
-// A multiple of kTilePositions. Long enough that folding costs nothing, short enough that a context of some thousand
-// positions is shared out evenly.
-constexpr int32_t kSpanPositions = 512;
+// A multiple of kTilePositions. Long enough that folding costs nothing, short enough that a context of some hundred
+// positions is shared out evenly: a chunk that an objective keeps small is a single unit for each key-value head.
+constexpr int32_t kSpanPositions = 256;
 
 // A row's context is split where it would take more than this part of a thread's share of the step.
 constexpr int64_t kPiecesPerThread = 4;
@@ -53,8 +53,9 @@ void VectorOperators::plan_attention(const StepRows& rows, int32_t heads, const 
   const auto tokens_per_unit = static_cast<int32_t>(std::max<int64_t>(1, kQueriesPerTask / heads));
   attention_units_.clear();
   int64_t total_cost = 0;
-  const auto span_cost = [&](const AttentionUnit& unit) {
-    return (int64_t{unit.token_count} * heads + kPositionCost) * kSpanPositions;
+  const auto cost_of = [&](const AttentionUnit& unit, int32_t span_begin, int32_t span_end) {
+    const int32_t positions = std::min(span_end * kSpanPositions, unit.context) - span_begin * kSpanPositions;
+    return (int64_t{unit.token_count} * heads + kPositionCost) * positions;
   };
   for (size_t row = 0; row < rows.segments.size(); ++row) {
     const RowSegment& segment = rows.segments[row];
@@ -66,8 +67,9 @@ void VectorOperators::plan_attention(const StepRows& rows, int32_t heads, const 
                                     .token_begin = begin,
                                     .token_count = count,
                                     .kv_head = g,
+                                    .context = context,
                                     .spans = (context + kSpanPositions - 1) / kSpanPositions});
-        total_cost += attention_units_.back().spans * span_cost(attention_units_.back());
+        total_cost += cost_of(attention_units_.back(), 0, attention_units_.back().spans);
       }
     }
   }
@@ -77,13 +79,13 @@ void VectorOperators::plan_attention(const StepRows& rows, int32_t heads, const 
   size_t parts_size = 0;
   for (size_t u = 0; u < attention_units_.size(); ++u) {
     AttentionUnit& unit = attention_units_[u];
-    const int64_t cost = span_cost(unit);
-    const auto spans = static_cast<int32_t>(std::clamp<int64_t>(piece_cost / cost, 1, unit.spans));
+    const int64_t span_cost = cost_of(unit, 0, 1);
+    const auto spans = static_cast<int32_t>(std::clamp<int64_t>(piece_cost / span_cost, 1, unit.spans));
     unit.split = threads > 1 && spans < unit.spans;
     const int32_t step = unit.split ? spans : unit.spans;
     for (int32_t begin = 0; begin < unit.spans; begin += step) {
       const int32_t end = std::min(unit.spans, begin + step);
-      attention_tasks_.push_back({u, begin, end, (end - begin) * cost});
+      attention_tasks_.push_back({u, begin, end, cost_of(unit, begin, end)});
     }
     if (!unit.split) continue;
     unit.parts_begin = parts_size;

@@ -48,7 +48,8 @@ class VectorOperators final : public CpuOperators {
     int32_t token_begin = 0;  // within the row
     int32_t token_count = 0;
     int32_t kv_head = 0;
-    int32_t spans = 0;       // of the context that the last token sees
+    int32_t context = 0;     // positions that the last token sees
+    int32_t spans = 0;       // of those
     bool split = false;      // among several tasks
     int32_t spans_left = 0;  // of a split unit: not done yet
     size_t parts_begin = 0;  // of a split unit: its spans' parts in attention_parts_

@@ -54,13 +54,14 @@ TEST(StepBudget, KeepsAMarginForStepsThatTakeLongerThanForeseen) {
   const StepShape mixed = with_chunk(streams_of(10), 50, 0);
   for (int i = 0; i < 100; ++i) {
     const double predicted = unsure.predict_ns(mixed);
-    unsure.learn(mixed, static_cast<TimeNs>(predicted * (i % 10 == 0 ? 1.3 : 1)));
+    unsure.learn(mixed, static_cast<TimeNs>(predicted + (i % 10 == 0 ? 6e6 : 0)));
   }
   const StepBudgetInput input{.decodes = streams_of(10), .step_tokens_max = 1000, .objective_ns = 25 * kMillisecondNs};
   const double planned = unsure.predict_ns(with_chunk(input.decodes, decide_budget(unsure, input).prefill_tokens, 0));
-  EXPECT_LT(planned, 25e6 / 1.2);
-  EXPECT_GT(planned, 25e6 / 1.4);
+  EXPECT_NEAR(planned, 25e6 - 6e6, 2e5);
   EXPECT_GT(exact.predict_ns(with_chunk(input.decodes, decide_budget(exact, input).prefill_tokens, 0)), 24.8e6);
+  for (int i = 0; i < 100; ++i) unsure.learn(mixed, kSecondNs);
+  EXPECT_NEAR(objective_limit_ns(unsure, 25 * kMillisecondNs), 25e6 * (1 - kOverrunPartMax), 1);
 }
 
 TEST(StepBudget, NeverStarvesPrefill) {

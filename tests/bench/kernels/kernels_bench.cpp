@@ -175,7 +175,9 @@ void attention(benchmark::State& state, DType dtype) {
 void attention_args(benchmark::internal::Benchmark* bench) {
   bench->ArgNames({"tokens", "context", "threads"})->UseRealTime()->Unit(benchmark::kMicrosecond);
   for (const auto& [tokens, context] : {std::pair{1, 512}, {1, 8192}, {512, 512}}) bench->Args({tokens, context, 1});
-  for (const auto& [tokens, context] : {std::pair{1, 8192}, {512, 512}, {512, 8192}}) bench->Args({tokens, context, 2});
+  for (const auto& [tokens, context] : {std::pair{1, 8192}, {8, 400}, {8, 1024}, {16, 1024}, {512, 512}, {512, 8192}}) {
+    bench->Args({tokens, context, 2});
+  }
 }
 BENCHMARK_CAPTURE(attention, f32, DType::kF32)->Apply(attention_args);
 BENCHMARK_CAPTURE(attention, f16, DType::kF16)->Apply(attention_args);
