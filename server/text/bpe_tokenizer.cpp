@@ -1,6 +1,7 @@
 #include "server/text/bpe_tokenizer.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "server/text/utf8.h"
@@ -128,10 +129,18 @@ void BpeTokenizer::encode_segment(std::string_view segment, std::vector<TokenId>
 }
 
 void BpeTokenizer::encode_piece(std::string_view piece, SymbolMerger& merger, std::vector<TokenId>& out) const {
+  const PieceCache::Key key(piece);
+  if (cache_.find(key, out)) return;
+  const size_t begin = out.size();
   if (const auto whole = whole_pieces_.find(piece); whole != whole_pieces_.end()) {
     out.push_back(whole->second);
-    return;
+  } else {
+    merge_piece(piece, merger, out);
   }
+  cache_.insert(key, std::span(out).subspan(begin));
+}
+
+void BpeTokenizer::merge_piece(std::string_view piece, SymbolMerger& merger, std::vector<TokenId>& out) const {
   merger.clear();
   for (const char byte : piece) {
     const TokenId id = byte_tokens_[static_cast<uint8_t>(byte)];

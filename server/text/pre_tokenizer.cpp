@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <utility>
 
 #include "kernels/check.h"
@@ -67,12 +68,24 @@ Code compile(std::string_view pattern) {
   return code;
 }
 
+bool has_jit(const pcre2_code* code) {
+  size_t size = 0;
+  return pcre2_pattern_info(code, PCRE2_INFO_JITSIZE, &size) == 0 && size > 0;
+}
+
 }  // namespace
 
 struct PreTokenizer::Impl {
+  struct Stage {
+    Code code;
+    decltype(&pcre2_match) match;  // pcre2_jit_match, which skips checks that hold here, where there is JIT
+  };
   const PreTokenizerPattern* pattern;
-  std::vector<Code> stages;
+  std::vector<Stage> stages;  // one at least
   MatchContext context;
+
+  void split_piece(const Stage& stage, pcre2_match_data* match, std::string_view piece,
+                   std::vector<std::string_view>& out) const;
 };
 
 PreTokenizer::PreTokenizer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -89,7 +102,11 @@ Result<std::unique_ptr<PreTokenizer>> PreTokenizer::create(std::string_view name
   }
   auto impl = std::make_unique<Impl>();
   impl->pattern = found->pattern;
-  for (const std::string_view stage : found->pattern->stages) impl->stages.push_back(compile(stage));
+  for (const std::string_view stage : found->pattern->stages) {
+    Code code = compile(stage);
+    const auto match = has_jit(code.get()) ? &pcre2_jit_match : &pcre2_match;
+    impl->stages.push_back({std::move(code), match});
+  }
   impl->context.reset(pcre2_match_context_create(nullptr));
   CHECK(impl->context != nullptr, "out of memory");
   // Steps are bounded by the patterns themselves (see the header): a limit could only lose a long text.
@@ -102,20 +119,15 @@ bool PreTokenizer::adds_bos() const { return impl_->pattern->add_bos; }
 
 namespace {
 
-// Splits `piece`, which is valid UTF-8, into matches and what lies between them.
-void split_piece(const pcre2_code* code, pcre2_match_context* context, pcre2_match_data* match, std::string_view piece,
-                 std::vector<std::string_view>& out) {
-  size_t done = 0;
-  while (done < piece.size()) {
-    const int rc = pcre2_match(code, reinterpret_cast<PCRE2_SPTR>(piece.data()), piece.size(), done,
-                               PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY, match, context);
-    if (rc < 0) break;  // no match: the rest is a piece, so that no failure of any kind loses text
-    const PCRE2_SIZE* ends = pcre2_get_ovector_pointer(match);
-    if (ends[0] > done) out.push_back(piece.substr(done, ends[0] - done));
-    out.push_back(piece.substr(ends[0], ends[1] - ends[0]));
-    done = ends[1];
+// The size of the longest prefix of `text` that is ASCII.
+size_t ascii_prefix(std::string_view text) {
+  size_t size = 0;
+  for (uint64_t bytes = 0; size + sizeof(bytes) <= text.size(); size += sizeof(bytes)) {
+    std::memcpy(&bytes, text.data() + size, sizeof(bytes));
+    if ((bytes & 0x8080808080808080) != 0) break;
   }
-  if (done < piece.size()) out.push_back(piece.substr(done));
+  while (size < text.size() && static_cast<uint8_t>(text[size]) < 0x80) ++size;
+  return size;
 }
 
 // The longest prefix of `text` that is valid UTF-8, or else the longest one without a valid character.
@@ -123,6 +135,8 @@ std::pair<std::string_view, bool> uniform_prefix(std::string_view text) {
   const bool valid = utf8_first_unit(text).kind == Utf8Kind::kCharacter;
   size_t size = 0;
   while (size < text.size()) {
+    if (valid) size += ascii_prefix(text.substr(size));
+    if (size == text.size()) break;
     const Utf8Unit unit = utf8_first_unit(text.substr(size));
     if ((unit.kind == Utf8Kind::kCharacter) != valid) break;
     size += unit.size;
@@ -131,6 +145,22 @@ std::pair<std::string_view, bool> uniform_prefix(std::string_view text) {
 }
 
 }  // namespace
+
+// Appends the matches of a stage in `piece`, which is valid UTF-8, and what lies between them.
+void PreTokenizer::Impl::split_piece(const Stage& stage, pcre2_match_data* match, std::string_view piece,
+                                     std::vector<std::string_view>& out) const {
+  const PCRE2_SIZE* ends = pcre2_get_ovector_pointer(match);
+  size_t done = 0;
+  while (done < piece.size()) {
+    const int rc = stage.match(stage.code.get(), reinterpret_cast<PCRE2_SPTR>(piece.data()), piece.size(), done,
+                               PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY, match, context.get());
+    if (rc < 0) break;  // no match: the rest is a piece, so that no failure of any kind loses text
+    if (ends[0] > done) out.push_back(piece.substr(done, ends[0] - done));
+    out.push_back(piece.substr(ends[0], ends[1] - ends[0]));
+    done = ends[1];
+  }
+  if (done < piece.size()) out.push_back(piece.substr(done));
+}
 
 void PreTokenizer::split(std::string_view text, std::vector<std::string_view>& pieces) const {
   pieces.clear();
@@ -141,17 +171,19 @@ void PreTokenizer::split(std::string_view text, std::vector<std::string_view>& p
   while (!text.empty()) {
     const auto [prefix, valid] = uniform_prefix(text);
     text.remove_prefix(prefix.size());
-    before.assign(1, prefix);
-    if (valid) {
-      for (const Code& stage : impl_->stages) {
-        after.clear();
-        for (const std::string_view piece : before) {
-          split_piece(stage.get(), impl_->context.get(), match.get(), piece, after);
-        }
-        before.swap(after);
-      }
+    if (!valid) {
+      pieces.push_back(prefix);
+      continue;
     }
-    pieces.insert(pieces.end(), before.begin(), before.end());
+    before.assign(1, prefix);
+    for (const Impl::Stage& stage : impl_->stages) {
+      const bool last = &stage == &impl_->stages.back();
+      std::vector<std::string_view>& out = last ? pieces : after;
+      for (const std::string_view piece : before) impl_->split_piece(stage, match.get(), piece, out);
+      if (last) break;
+      before.swap(after);
+      after.clear();
+    }
   }
 }
 

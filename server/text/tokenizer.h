@@ -5,7 +5,7 @@
 // by name. Encoding is linear in the text up to a logarithm, with a fixed stack, on any input (a megabyte of one letter
 // too).
 //
-// Thread-safety: immutable after construction; every method may be called from any thread at once.
+// Thread-safety: nothing that shows changes after construction; every method may be called from any thread at once.
 #pragma once
 
 #include <cstdint>
