@@ -102,7 +102,7 @@ class Definition {
 };
 
 // Words made of a few parts each, bytes of every value, and runs of one letter.
-std::string random_text(std::mt19937& random) {
+std::string random_words_and_bytes(std::mt19937& random) {
   const std::string parts[] = {"an",       "ana", "ban", "the", "ing", "er",          "aa",
                                "\xC3\xA9", "0",   "12",  "_",   "->",  "\xE4\xB8\xAD"};
   std::string text;
@@ -122,12 +122,12 @@ std::string random_text(std::mt19937& random) {
   return text;
 }
 
-struct Case {
+struct MergesCase {
   std::string vocabulary;  // "smollm2", or one of the shared folder
   std::string pre;         // in place of the file's; "": its own
 };
 
-class BpeMerges : public testing::TestWithParam<Case> {
+class BpeMerges : public testing::TestWithParam<MergesCase> {
  protected:
   void SetUp() override {
     const std::string& name = GetParam().vocabulary;
@@ -169,7 +169,7 @@ TEST_P(BpeMerges, JoinRandomTextAsDefined) {
   const unsigned seed = 17;
   std::mt19937 random(seed);
   for (int round = 0; round < 3000; ++round) {
-    const std::string text = random_text(random);
+    const std::string text = random_words_and_bytes(random);
     const Ids expected = definition_->encode(text);
     ASSERT_EQ(tokenizer_->encode(text, {}), expected) << "seed " << seed << ", round " << round;
     ASSERT_EQ(tokenizer_->encode(text, {}), expected) << "seed " << seed << ", again in round " << round;
@@ -177,8 +177,8 @@ TEST_P(BpeMerges, JoinRandomTextAsDefined) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, BpeMerges,
-                         testing::Values(Case{"gpt-2", ""}, Case{"gpt-2", "llama-bpe"}, Case{"starcoder", ""},
-                                         Case{"smollm2", ""}),
+                         testing::Values(MergesCase{"gpt-2", ""}, MergesCase{"gpt-2", "llama-bpe"},
+                                         MergesCase{"starcoder", ""}, MergesCase{"smollm2", ""}),
                          [](const auto& parameter) {
                            std::string name = parameter.param.vocabulary + "_" + parameter.param.pre;
                            for (char& c : name) c = c == '-' ? '_' : c;
@@ -203,7 +203,7 @@ TEST(BpeMergesOfAMadeUpVocabulary, GiveTheSameOnEveryThreadAtOnce) {
   const unsigned seed = 5;
   std::mt19937 random(seed);
   std::vector<std::string> texts(400);
-  for (std::string& text : texts) text = random_text(random);
+  for (std::string& text : texts) text = random_words_and_bytes(random);
   std::vector<std::thread> threads;
   std::vector<size_t> wrong(4);
   for (size_t thread = 0; thread < wrong.size(); ++thread) {
