@@ -9,6 +9,9 @@
 namespace twostroke {
 namespace {
 
+// Whose cache lines are asked for together: as many as a core waits for at once, about.
+constexpr size_t kPiecesAhead = 16;
+
 // The character that stands for a byte in the texts of tokens: printable bytes stand for themselves (as Latin-1), the
 // others take the characters from U+0100 on, in order.
 struct ByteAlphabet {
@@ -125,11 +128,20 @@ void BpeTokenizer::encode_segment(std::string_view segment, std::vector<TokenId>
   std::vector<std::string_view> pieces;
   pre_tokenizer_->split(segment, pieces);
   SymbolMerger merger;
-  for (const std::string_view piece : pieces) encode_piece(piece, merger, out);
+  std::array<PieceCache::Key, kPiecesAhead> keys;
+  for (std::span<const std::string_view> left(pieces); !left.empty();) {
+    const auto batch = left.first(std::min(left.size(), keys.size()));
+    for (size_t i = 0; i < batch.size(); ++i) {
+      keys[i] = PieceCache::Key(batch[i]);
+      cache_.prefetch(keys[i]);
+    }
+    for (size_t i = 0; i < batch.size(); ++i) encode_piece(batch[i], keys[i], merger, out);
+    left = left.subspan(batch.size());
+  }
 }
 
-void BpeTokenizer::encode_piece(std::string_view piece, SymbolMerger& merger, std::vector<TokenId>& out) const {
-  const PieceCache::Key key(piece);
+void BpeTokenizer::encode_piece(std::string_view piece, const PieceCache::Key& key, SymbolMerger& merger,
+                                std::vector<TokenId>& out) const {
   if (cache_.find(key, out)) return;
   const size_t begin = out.size();
   if (const auto whole = whole_pieces_.find(piece); whole != whole_pieces_.end()) {

@@ -38,7 +38,8 @@ class BpeTokenizer : public SegmentTokenizer {
   Status load_merges(const std::vector<std::string>& merges);
   void load_whole_pieces();
   // Appends the ids of a piece: from the cache, as a whole, or by merges.
-  void encode_piece(std::string_view piece, SymbolMerger& merger, std::vector<TokenId>& out) const;
+  void encode_piece(std::string_view piece, const PieceCache::Key& key, SymbolMerger& merger,
+                    std::vector<TokenId>& out) const;
   void merge_piece(std::string_view piece, SymbolMerger& merger, std::vector<TokenId>& out) const;
 
   std::unique_ptr<PreTokenizer> pre_tokenizer_;
