@@ -14,7 +14,7 @@ constexpr uint32_t kBlockMax = 256;     // elements in the largest block of any 
 constexpr uint32_t kGroupMin = 16;      // elements in the smallest group
 constexpr uint32_t kSubBlocksOf32 = 8;  // in a super-block of 256
 
-// A block in canonical form: element i is scales[i / group] * codes[i] + mins[i / group].
+// A block in canonical form: element i is scales[i / group] * codes[i] + mins[i / group], or as the layout says.
 struct UnpackedBlock {
   std::array<int8_t, kBlockMax> codes;  // 0 to 15 for kQ4
   std::array<float, kBlockMax / kGroupMin> scales;
@@ -60,10 +60,8 @@ void add_fifth_bits(const uint8_t* bytes, int8_t* codes) {
 
 // Q4_0: half d, 16 bytes of nibbles.                                    w = d * (q - 8)
 void unpack_q4_0(const uint8_t* block, UnpackedBlock& out) {
-  const float d = half_at(block);
   unpack_nibbles(block + 2, out.codes.data());
-  out.scales[0] = d;
-  out.mins[0] = -8.0F * d;
+  out.scales[0] = half_at(block);
 }
 
 // Q4_1: half d, half m, 16 bytes of nibbles.                            w = d * q + m
@@ -141,14 +139,13 @@ void unpack_q3_k(const uint8_t* block, UnpackedBlock& out) {
   for (int part = 0; part < 8; ++part) {
     for (int i = 0; i < 32; ++i) {
       int8_t& code = out.codes[static_cast<size_t>(32 * part + i)];
-      code = static_cast<int8_t>(code | (third[i] >> part & 1) << 2);
+      code = static_cast<int8_t>((code | (third[i] >> part & 1) << 2) + 4);  // the layout takes 8 off
     }
   }
   for (size_t i = 0; i < 16; ++i) {
     const int low = packed[i % 8] >> (i < 8 ? 0 : 4) & 15;
     const int high = packed[8 + i % 4] >> (2 * (i / 4)) & 3;
     out.scales[i] = d * static_cast<float>((low | high << 4) - 32);
-    out.mins[i] = -4.0F * out.scales[i];
   }
 }
 
@@ -229,8 +226,8 @@ Format format_of(GgufType type) {
       return {WeightLayout::kF16, 0, false, false, nullptr};
     case GgufType::kBF16:
       return {WeightLayout::kBF16, 0, false, false, nullptr};
-    case GgufType::kQ4_0:  // eight times a half is one, up to 8188: see the header
-      return {WeightLayout::kQ4, 32, true, true, unpack_q4_0};
+    case GgufType::kQ4_0:
+      return {WeightLayout::kQ4, 32, false, true, unpack_q4_0};
     case GgufType::kQ4_1:
       return {WeightLayout::kQ4, 32, true, true, unpack_q4_1};
     case GgufType::kQ5_0:
@@ -242,7 +239,7 @@ Format format_of(GgufType type) {
     case GgufType::kQ2_K:
       return {WeightLayout::kQ4, 16, true, false, unpack_q2_k};
     case GgufType::kQ3_K:
-      return {WeightLayout::kQ4, 16, true, false, unpack_q3_k};
+      return {WeightLayout::kQ4, 16, false, false, unpack_q3_k};
     case GgufType::kQ4_K:
       return {WeightLayout::kQ4, 32, true, false, unpack_q4_k};
     case GgufType::kQ5_K:
@@ -360,7 +357,8 @@ void dequantise(const GgufTensor& tensor, std::span<float> out) {
     format.unpack(bytes, unpacked);
     for (size_t i = 0; i < traits.block_size; ++i) {
       const size_t group = i / static_cast<size_t>(format.group);
-      const float product = unpacked.scales[group] * static_cast<float>(unpacked.codes[i]);
+      const int code = unpacked.codes[i] - (format.layout == WeightLayout::kQ4 && !format.has_min ? 8 : 0);
+      const float product = unpacked.scales[group] * static_cast<float>(code);
       out[begin + i] = format.has_min ? product + unpacked.mins[group] : product;
     }
   }

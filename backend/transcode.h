@@ -3,9 +3,7 @@
 // The formats are those of GGML (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md names them; a block's bytes
 // are described where transcode.cpp unpacks it). What comes out is exact: every scale and minimum is a product of
 // numbers short enough for f32 to hold, so evaluating scale * code + min in f32, with one rounding for each of the two
-// operations, gives the very number that the format defines. One exception: the minimum of a Q4_0 block, -8 times its
-// scale, is a half in memory (a sixth of the weights' bytes saved), so that scales of 8192 and more, of weights that no
-// trained model has, come out as infinity; rows that meet them fail as not finite.
+// operations, gives the very number that the format defines.
 //
 // Thread-safety: free functions over their arguments; rows of one tensor may be transcoded by several threads at once,
 // each with a buffer of its own.

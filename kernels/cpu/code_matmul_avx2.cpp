@@ -177,7 +177,12 @@ template <PanelKind kKind, bool kHasMin, int32_t kGroup, int kRows>
 #pragma GCC unroll 4
       for (int r = 0; r < kRows; ++r) {
         const __m256 input_scale = rows.broadcast(r, parts.scales, input_group);
-        const __m256 input_sum = rows.broadcast(r, sums_part, g);
+        const __m256 input_sum = kHasMin ? rows.broadcast(r, sums_part, g) : _mm256_setzero_ps();
+        if constexpr (!kHasMin) {
+          const __m256i offset = _mm256_srai_epi32(_mm256_castps_si256(rows.broadcast(r, offsets_part, g)), 4);
+          low[r] = _mm256_add_epi32(low[r], offset);
+          high[r] = _mm256_add_epi32(high[r], offset);
+        }
         float* sum = total + r * kPanelOutputs;
         add_group<kHasMin>(sum, low[r], scale.low, min.low, input_scale, input_sum);
         add_group<kHasMin>(sum + kLanes, high[r], scale.high, min.high, input_scale, input_sum);
@@ -373,8 +378,10 @@ void multiply_codes_avx2(const PanelFormat* format, const void* panel, int32_t p
   const uint8_t* inputs = static_cast<const uint8_t*>(row);
   for (int32_t p = 0; p < panels; ++p, weights += format->panel_bytes) {
     const Outputs outputs = {out + p * kPanelOutputs, out_stride, accumulate};
-    if (format->kind == PanelKind::kCode4) {
+    if (format->kind == PanelKind::kCode4 && format->has_min) {
       multiply_groups<PanelKind::kCode4, true>(*format, weights, parts, inputs, rows, outputs);
+    } else if (format->kind == PanelKind::kCode4) {
+      multiply_groups<PanelKind::kCode4, false>(*format, weights, parts, inputs, rows, outputs);
     } else if (format->has_min) {
       multiply_groups<PanelKind::kCode8, true>(*format, weights, parts, inputs, rows, outputs);
     } else {

@@ -79,8 +79,9 @@ template <PanelKind kKind, bool kHasMin, int32_t kGroup, int kPanels, int kRows>
     __m512i dots[kPanels][kRows];
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
-      const __m512i start =
-          kKind == PanelKind::kCode4 ? _mm512_setzero_si512() : rows.broadcast_integer(r, offsets_part, g);
+      __m512i start = _mm512_setzero_si512();
+      if constexpr (kKind == PanelKind::kCode8 || !kHasMin) start = rows.broadcast_integer(r, offsets_part, g);
+      if constexpr (kKind == PanelKind::kCode4 && !kHasMin) start = _mm512_srai_epi32(start, 4);
 #pragma GCC unroll 2
       for (int p = 0; p < kPanels; ++p) dots[p][r] = start;
     }
@@ -225,8 +226,10 @@ void multiply_codes_avx512(const PanelFormat* format, const void* panel, int32_t
   const uint8_t* weights = static_cast<const uint8_t*>(panel);
   const uint8_t* inputs = static_cast<const uint8_t*>(row);
   const Outputs outputs = {out, out_stride, accumulate};
-  if (format->kind == PanelKind::kCode4) {
+  if (format->kind == PanelKind::kCode4 && format->has_min) {
     multiply_groups<PanelKind::kCode4, true>(*format, weights, panels, parts, inputs, rows, outputs);
+  } else if (format->kind == PanelKind::kCode4) {
+    multiply_groups<PanelKind::kCode4, false>(*format, weights, panels, parts, inputs, rows, outputs);
   } else if (format->has_min) {
     multiply_groups<PanelKind::kCode8, true>(*format, weights, panels, parts, inputs, rows, outputs);
   } else {

@@ -99,25 +99,27 @@ struct Code8Reader : ScaledReader<kHasMin> {
   }
 };
 
-struct Code4Reader : ScaledReader<true> {
+template <bool kHasMin>
+struct Code4Reader : ScaledReader<kHasMin> {
   static constexpr int kAtOnce = 8;
-  using ScaledReader<true>::ScaledReader;
+  using ScaledReader<kHasMin>::ScaledReader;
   template <typename Use>
   void read(int32_t i, Use use) const {
-    const __m256i* quads = reinterpret_cast<const __m256i*>(codes + i / 2 * kPanelOutputs);
+    const __m256i* quads = reinterpret_cast<const __m256i*>(this->codes + i / 2 * kPanelOutputs);
     const __m256i low = _mm256_loadu_si256(quads);
     const __m256i high = _mm256_loadu_si256(quads + 1);
-    const auto half_byte = [](__m256i x, int at) {
-      return _mm256_and_si256(_mm256_srli_epi32(x, at), _mm256_set1_epi32(15));
+    const auto code = [](__m256i x, int at) {
+      const __m256i half_byte = _mm256_and_si256(_mm256_srli_epi32(x, at), _mm256_set1_epi32(15));
+      return kHasMin ? half_byte : _mm256_sub_epi32(half_byte, _mm256_set1_epi32(kCode4Middle));
     };
-    use(0, apply(half_byte(low, 0), half_byte(high, 0)));
-    use(1, apply(half_byte(low, 8), half_byte(high, 8)));
-    use(2, apply(half_byte(low, 16), half_byte(high, 16)));
-    use(3, apply(half_byte(low, 24), half_byte(high, 24)));
-    use(4, apply(half_byte(low, 4), half_byte(high, 4)));
-    use(5, apply(half_byte(low, 12), half_byte(high, 12)));
-    use(6, apply(half_byte(low, 20), half_byte(high, 20)));
-    use(7, apply(half_byte(low, 28), half_byte(high, 28)));
+    use(0, this->apply(code(low, 0), code(high, 0)));
+    use(1, this->apply(code(low, 8), code(high, 8)));
+    use(2, this->apply(code(low, 16), code(high, 16)));
+    use(3, this->apply(code(low, 24), code(high, 24)));
+    use(4, this->apply(code(low, 4), code(high, 4)));
+    use(5, this->apply(code(low, 12), code(high, 12)));
+    use(6, this->apply(code(low, 20), code(high, 20)));
+    use(7, this->apply(code(low, 28), code(high, 28)));
   }
 };
 
@@ -211,8 +213,12 @@ inline void dispatch(const PanelFormat& format, Use use) {
       if (format.group == 32) return use(ReaderOf<Code8Reader<false>, 32>());
       return use(ReaderOf<Code8Reader<false>, 16>());
     case PanelKind::kCode4:
-      if (format.group == 32) return use(ReaderOf<Code4Reader, 32>());
-      return use(ReaderOf<Code4Reader, 16>());
+      if (format.has_min) {
+        if (format.group == 32) return use(ReaderOf<Code4Reader<true>, 32>());
+        return use(ReaderOf<Code4Reader<true>, 16>());
+      }
+      if (format.group == 32) return use(ReaderOf<Code4Reader<false>, 32>());
+      return use(ReaderOf<Code4Reader<false>, 16>());
   }
 }
 

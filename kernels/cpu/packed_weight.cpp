@@ -80,7 +80,8 @@ int load_code(const PanelFormat& format, const std::byte* codes, size_t lane, si
     return load<uint8_t>(codes, (i / kQuad * kOutputs + lane) * kQuad + i % kQuad) - 128;
   }
   const auto pair = load<uint8_t>(codes, (i / (2 * kQuad) * kOutputs + lane) * kQuad + i % kQuad);
-  return i % (2 * kQuad) < kQuad ? pair & 15 : pair >> 4;
+  const int code = i % (2 * kQuad) < kQuad ? pair & 15 : pair >> 4;
+  return format.has_min ? code : code - kCode4Middle;
 }
 
 }  // namespace
@@ -93,7 +94,7 @@ PanelFormat panel_format(const WeightShape& shape) {
     CHECK(shape.group == 16 || shape.group == 32, "groups have 16 or 32 elements");
     CHECK(shape.k % shape.group == 0, "k must be a multiple of the group");
     format.group = shape.group;
-    format.has_min = shape.has_min || format.kind == PanelKind::kCode4;
+    format.has_min = shape.has_min;
     format.half_scales = shape.half_scales;
     const size_t codes = static_cast<size_t>(shape.group) * kOutputs / (format.kind == PanelKind::kCode4 ? 2 : 1);
     format.step_bytes = codes_offset(format) + codes;

@@ -24,9 +24,9 @@ struct Expectation {
 constexpr Expectation kTypes[] = {
     {"F32", WeightLayout::kF32, 0, false},   {"F16", WeightLayout::kF16, 0, false},
     {"BF16", WeightLayout::kBF16, 0, false}, {"Q8_0", WeightLayout::kQ8, 32, false},
-    {"Q4_0", WeightLayout::kQ4, 32, true},   {"Q4_1", WeightLayout::kQ4, 32, true},
+    {"Q4_0", WeightLayout::kQ4, 32, false},  {"Q4_1", WeightLayout::kQ4, 32, true},
     {"Q5_0", WeightLayout::kQ8, 32, false},  {"Q5_1", WeightLayout::kQ8, 32, true},
-    {"Q2_K", WeightLayout::kQ4, 16, true},   {"Q3_K", WeightLayout::kQ4, 16, true},
+    {"Q2_K", WeightLayout::kQ4, 16, true},   {"Q3_K", WeightLayout::kQ4, 16, false},
     {"Q4_K", WeightLayout::kQ4, 32, true},   {"Q5_K", WeightLayout::kQ8, 32, true},
     {"Q6_K", WeightLayout::kQ8, 16, false},  {"IQ4_NL", WeightLayout::kQ8, 32, false},
 };
@@ -71,7 +71,8 @@ float evaluate(const WeightShape& shape, const HostWeightRows& rows, size_t i) {
       break;
   }
   const size_t group = i / static_cast<size_t>(shape.group);
-  const int code = shape.layout == WeightLayout::kQ8 ? rows.q8[i] : (rows.q4[i / 2] >> (i % 2 * 4)) & 15;
+  const int half_byte = shape.layout == WeightLayout::kQ4 ? (rows.q4[i / 2] >> (i % 2 * 4)) & 15 : 0;
+  const int code = shape.layout == WeightLayout::kQ8 ? rows.q8[i] : half_byte - (shape.has_min ? 0 : 8);
   const float product = rows.scales[group] * static_cast<float>(code);
   return shape.has_min ? product + rows.mins[group] : product;
 }

@@ -170,11 +170,13 @@ std::string numbers_name(const testing::TestParamInfo<Numbers>& info) {
 }
 INSTANTIATE_TEST_SUITE_P(Floats, Invariance,
                          testing::Combine(testing::Values(GgufType::kF32, GgufType::kF16, GgufType::kBF16,
-                                                          GgufType::kQ4_1, GgufType::kQ8_0, GgufType::kQ5_1),
+                                                          GgufType::kQ4_0, GgufType::kQ4_1, GgufType::kQ8_0,
+                                                          GgufType::kQ5_1),
                                           testing::Values(ActivationType::kF32)),
                          numbers_name);
 INSTANTIATE_TEST_SUITE_P(Int8, Invariance,
-                         testing::Combine(testing::Values(GgufType::kQ4_1, GgufType::kQ8_0, GgufType::kQ5_1),
+                         testing::Combine(testing::Values(GgufType::kQ4_0, GgufType::kQ4_1, GgufType::kQ8_0,
+                                                          GgufType::kQ5_1),
                                           testing::Values(ActivationType::kInt8)),
                          numbers_name);
 

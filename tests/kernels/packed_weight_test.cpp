@@ -43,6 +43,7 @@ TEST(PackedWeight, TakesTheBytesThatItsFormatPromises) {
   EXPECT_EQ(bits_per_weight({WeightLayout::kBF16, 64, 64}), 16);
   EXPECT_EQ(bits_per_weight({WeightLayout::kQ8, 64, 64, 32, false, true}), 8.5);
   EXPECT_EQ(bits_per_weight({WeightLayout::kQ8, 64, 64, 16, false, false}), 10);
+  EXPECT_EQ(bits_per_weight({WeightLayout::kQ4, 64, 64, 32, false, true}), 4.5);
   EXPECT_EQ(bits_per_weight({WeightLayout::kQ4, 64, 64, 32, true, true}), 5);
   EXPECT_EQ(bits_per_weight({WeightLayout::kQ4, 64, 64, 32, true, false}), 6);
 }

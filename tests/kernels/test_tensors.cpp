@@ -104,7 +104,7 @@ float HostWeight::value(int64_t row, int64_t k) const {
       return shape.has_min ? std::fma(scales[group], float(q8[element]), mins[group]) : scales[group] * q8[element];
     case WeightLayout::kQ4: {
       const int code = k % 2 == 0 ? q4[element / 2] & 15 : q4[element / 2] >> 4;
-      return std::fma(scales[group], float(code), mins[group]);
+      return shape.has_min ? std::fma(scales[group], float(code), mins[group]) : scales[group] * float(code - 8);
     }
   }
   CHECK(false);
@@ -158,8 +158,8 @@ std::vector<WeightShape> weight_shapes(int64_t n, int64_t k) {
     for (bool half_scales : {false, true}) {
       for (bool has_min : {false, true}) {
         shapes.push_back({WeightLayout::kQ8, n, k, group, has_min, half_scales});
+        shapes.push_back({WeightLayout::kQ4, n, k, group, has_min, half_scales});
       }
-      shapes.push_back({WeightLayout::kQ4, n, k, group, true, half_scales});
     }
   }
   return shapes;

@@ -53,11 +53,11 @@ struct Integers {
   Tensor tensor;
 };
 
-WeightShape shape_of(WeightLayout layout, int64_t n, int64_t k) {
+WeightShape shape_of(WeightLayout layout, int64_t n, int64_t k, bool has_min) {
   WeightShape shape = {.layout = layout, .n = n, .k = k};
   if (layout == WeightLayout::kQ8 || layout == WeightLayout::kQ4) {
     shape.group = 32;
-    shape.has_min = layout == WeightLayout::kQ4;
+    shape.has_min = has_min;
     shape.half_scales = true;
   }
   return shape;
@@ -97,11 +97,11 @@ struct Inputs {
 };
 
 void matmul(benchmark::State& state, WeightLayout layout, int64_t n, int64_t k,
-            ActivationType type = ActivationType::kInt8) {
+            ActivationType type = ActivationType::kInt8, bool has_min = false) {
   const int64_t rows = state.range(0);
   CpuDevice device(static_cast<int>(state.range(1)));
   const std::unique_ptr<Operators> operators = make_cpu_operators(device, isa());
-  const WeightShape shape = shape_of(layout, n, k);
+  const WeightShape shape = shape_of(layout, n, k, has_min);
   // As many copies as a model has layers, so that weights come from memory and not from a cache.
   const size_t copies = std::clamp<size_t>((size_t{128} << 20) / operators->weight_bytes(shape), 1, 64);
   std::vector<PackedWeight> weights;
@@ -129,6 +129,7 @@ void matmul_args(benchmark::internal::Benchmark* bench) {
 }
 
 BENCHMARK_CAPTURE(matmul, q4_up, WeightLayout::kQ4, 1536, 576)->Apply(matmul_args);
+BENCHMARK_CAPTURE(matmul, q4_min_up, WeightLayout::kQ4, 1536, 576, ActivationType::kInt8, true)->Apply(matmul_args);
 BENCHMARK_CAPTURE(matmul, q4_down, WeightLayout::kQ4, 576, 1536)->Apply(matmul_args);
 BENCHMARK_CAPTURE(matmul, q4_key, WeightLayout::kQ4, 192, 576)->Apply(matmul_args);
 BENCHMARK_CAPTURE(matmul, q4_up_f32, WeightLayout::kQ4, 1536, 576, ActivationType::kF32)->Apply(matmul_args);
