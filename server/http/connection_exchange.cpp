@@ -67,7 +67,7 @@ asio::awaitable<bool> ConnectionExchange::begin_stream(HttpResponse head) {
   co_return sent;
 }
 
-asio::awaitable<bool> ConnectionExchange::write(std::string data) {
+asio::awaitable<bool> ConnectionExchange::write(std::string_view data) {
   CHECK(phase_ == Phase::kBegun, "write() comes between begin_stream() and end_stream()");
   if (disconnected()) co_return false;
   if (data.empty() || !sends_body_) co_return true;  // an empty chunk would end the stream

@@ -25,7 +25,7 @@ class ConnectionExchange final : public Exchange {
   boost::asio::any_io_executor executor() const override { return transport_->executor(); }
   boost::asio::awaitable<bool> respond(HttpResponse response) override;
   boost::asio::awaitable<bool> begin_stream(HttpResponse head) override;
-  boost::asio::awaitable<bool> write(std::string data) override;
+  boost::asio::awaitable<bool> write(std::string_view data) override;
   boost::asio::awaitable<bool> end_stream() override;
   void on_disconnect(std::function<void()> callback) override;
   bool disconnected() const override { return transport_->peer_gone(); }

@@ -27,6 +27,11 @@ size_t utf8_length(std::string_view text) {
   return 0;
 }
 
+// Whether it is ASCII and stands for itself in a JSON string.
+bool is_plain(char c) {
+  return static_cast<uint8_t>(c) >= 0x20 && static_cast<uint8_t>(c) < 0x80 && c != '"' && c != '\\';
+}
+
 void append_escaped_ascii(std::string& out, char c) {
   constexpr std::string_view kHex = "0123456789abcdef";
   switch (c) {
@@ -48,10 +53,6 @@ void append_escaped_ascii(std::string& out, char c) {
     default:
       break;
   }
-  if (static_cast<uint8_t>(c) >= 0x20) {
-    out += c;
-    return;
-  }
   out += "\\u00";
   out += kHex[static_cast<uint8_t>(c) >> 4];
   out += kHex[static_cast<uint8_t>(c) & 15];
@@ -61,21 +62,31 @@ std::string json_string_or_null(std::string_view text) { return text.empty() ? "
 
 }  // namespace
 
-std::string json_string(std::string_view text) {
-  std::string out = "\"";
-  out.reserve(text.size() + 2);
-  while (!text.empty()) {
-    const size_t length = utf8_length(text);
-    if (length == 1) {
-      append_escaped_ascii(out, text[0]);
-    } else if (length == 0) {
-      out += "\xef\xbf\xbd";  // U+FFFD
-    } else {
-      out += text.substr(0, length);
-    }
-    text.remove_prefix(length == 0 ? 1 : length);
-  }
+void append_json_string(std::string& out, std::string_view text) {
   out += '"';
+  size_t copied = 0;
+  for (size_t i = 0; i < text.size();) {
+    const size_t length = is_plain(text[i]) ? 1 : utf8_length(text.substr(i));
+    if (length > 1 || is_plain(text[i])) {
+      i += length;
+      continue;
+    }
+    out += text.substr(copied, i - copied);
+    if (length == 1) {
+      append_escaped_ascii(out, text[i]);
+    } else {
+      out += "\xef\xbf\xbd";  // U+FFFD
+    }
+    copied = ++i;
+  }
+  out += text.substr(copied);
+  out += '"';
+}
+
+std::string json_string(std::string_view text) {
+  std::string out;
+  out.reserve(text.size() + 2);
+  append_json_string(out, text);
   return out;
 }
 

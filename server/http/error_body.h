@@ -17,6 +17,7 @@ inline constexpr std::string_view kServerError = "server_error";
 // `text` as a JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD, so the answer is always valid JSON,
 // whatever a client sent.
 std::string json_string(std::string_view text);
+void append_json_string(std::string& out, std::string_view text);
 
 // The body alone, for an error event within a stream. An empty `param` or `code` becomes null.
 std::string error_body(std::string_view message, std::string_view type, std::string_view param, std::string_view code);

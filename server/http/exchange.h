@@ -20,6 +20,7 @@
 #include <boost/asio/awaitable.hpp>
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "server/http/message.h"
 
@@ -39,8 +40,8 @@ class Exchange {
   // type is "text/event-stream"; Cache-Control: no-cache and X-Accel-Buffering: no are then added.
   virtual boost::asio::awaitable<bool> begin_stream(HttpResponse head) = 0;
   // Sends `data` as one chunk and returns when the socket has taken it, or false when the client is gone or did not
-  // read for HttpLimits::write_timeout.
-  virtual boost::asio::awaitable<bool> write(std::string data) = 0;
+  // read for HttpLimits::write_timeout. What `data` refers to must stay until then.
+  virtual boost::asio::awaitable<bool> write(std::string_view data) = 0;
   virtual boost::asio::awaitable<bool> end_stream() = 0;
 
   // Called at most once, when the client goes away before the answer is complete; soon, but not inside this call, when

@@ -8,6 +8,9 @@ namespace asio = boost::asio;
 
 namespace {
 
+// What a stream keeps of its buffer for the next events, once those that a slow client let gather have gone.
+constexpr size_t kEventsBytesKept = 4096;
+
 asio::awaitable<void> stream_answer(http::Exchange& exchange, Service& service, Generation& generation,
                                     AnswerFormat& format, const GenerationOptions& options) {
   const Usage usage_at_begin = generation.usage();
@@ -32,8 +35,9 @@ asio::awaitable<void> stream_answer(http::Exchange& exchange, Service& service, 
     } else if (batch.silent) {
       out += format.keep_alive();
     }
-    if (!out.empty()) connected = co_await exchange.write(std::move(out));
+    if (!out.empty()) connected = co_await exchange.write(out);
     out.clear();
+    if (out.capacity() > kEventsBytesKept) out.shrink_to_fit();
     if (!connected) break;
     if (batch.ended) {
       co_await exchange.end_stream();
@@ -106,6 +110,17 @@ std::string stop_reason_json(const StopReason& reason) {
   if (const auto* text = std::get_if<std::string>(&reason)) return json_string(*text);
   if (const auto* token = std::get_if<TokenId>(&reason)) return std::to_string(*token);
   return "null";
+}
+
+void append_finish_reason(std::string& out, const char* reason) {
+  out += ",\"finish_reason\":";
+  if (reason == nullptr) {
+    out += "null";
+    return;
+  }
+  out += '"';
+  out += reason;
+  out += '"';
 }
 
 const char* finish_reason_text(FinishReason reason) { return reason == FinishReason::kStop ? "stop" : "length"; }

@@ -52,6 +52,8 @@ int64_t unix_seconds();
 std::string usage_json(const Usage& usage);
 // vLLM's stop_reason: the stop string, the stop token's id, or null.
 std::string stop_reason_json(const StopReason& reason);
+// The member with a comma before it; null for nullptr.
+void append_finish_reason(std::string& out, const char* reason);
 // "stop" or "length".
 const char* finish_reason_text(FinishReason reason);
 

@@ -15,6 +15,7 @@
 namespace twostroke::openai {
 
 using Json = nlohmann::ordered_json;
+using http::append_json_string;
 using http::json_string;
 
 // Arrays and objects in one another at most; deeper input is refused before it is parsed.

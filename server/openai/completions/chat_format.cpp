@@ -35,6 +35,7 @@ ChatFormat::ChatFormat(const Tokenizer& tokenizer, const std::string& model, con
       id_(new_id("chatcmpl-")),
       created_(unix_seconds()),
       model_json_(json_string(model)),
+      chunk_begin_("data: " + head("chat.completion.chunk") + ",\"choices\":[{\"index\":"),
       choices_(options.n) {
   for (Choice& choice : choices_) choice.text = echo_;
 }
@@ -48,12 +49,26 @@ std::string ChatFormat::head(const char* object) const {
          ",\"model\":" + model_json_;
 }
 
-void ChatFormat::open_chunk(std::string& out, uint32_t choice, const std::string& delta, std::string& logprobs,
-                            std::string& more, const char* finish_reason, const Usage& usage) const {
-  out += "data: " + head("chat.completion.chunk") + ",\"choices\":[{\"index\":" + std::to_string(choice) +
-         ",\"delta\":{" + delta +
-         "},\"logprobs\":" + (logprobs.empty() ? "null" : "{\"content\":[" + logprobs + "],\"refusal\":null}") + more +
-         ",\"finish_reason\":" + (finish_reason == nullptr ? "null" : '"' + std::string(finish_reason) + '"') + "}]";
+// Appends only, like close_choice(): this is done for every token.
+void ChatFormat::open_chunk(std::string& out, uint32_t choice) const {
+  out += chunk_begin_;
+  out += std::to_string(choice);
+  out += ",\"delta\":{";
+}
+
+void ChatFormat::close_choice(std::string& out, std::string& logprobs, std::string& more, const char* finish_reason,
+                              const Usage& usage) const {
+  out += "},\"logprobs\":";
+  if (logprobs.empty()) {
+    out += "null";
+  } else {
+    out += "{\"content\":[";
+    out += logprobs;
+    out += "],\"refusal\":null}";
+  }
+  out += more;
+  append_finish_reason(out, finish_reason);
+  out += "}]";
   if (options_.include_usage) out += ",\"usage\":" + (options_.continuous_usage ? usage_json(usage) : "null");
   logprobs.clear();
   more.clear();
@@ -62,11 +77,15 @@ void ChatFormat::open_chunk(std::string& out, uint32_t choice, const std::string
 void ChatFormat::begin(const Usage& usage, std::string& out) {
   std::string none;
   for (uint32_t choice = 0; choice < choices_.size(); ++choice) {
-    open_chunk(out, choice, R"("role":"assistant","content":"")", none, none, nullptr, usage);
+    open_chunk(out, choice);
+    out += R"("role":"assistant","content":"")";
+    close_choice(out, none, none, nullptr, usage);
     if (options_.return_token_ids) out += ",\"prompt_token_ids\":" + token_list_json(prompt_);
     out += "}\n\n";
     if (echo_.empty()) continue;
-    open_chunk(out, choice, "\"content\":" + json_string(echo_), none, none, nullptr, usage);
+    open_chunk(out, choice);
+    out += "\"content\":" + json_string(echo_);
+    close_choice(out, none, none, nullptr, usage);
     out += "}\n\n";
   }
 }
@@ -74,12 +93,24 @@ void ChatFormat::begin(const Usage& usage, std::string& out) {
 void ChatFormat::piece(const Piece& piece, std::string& out) {
   std::string logprobs = logprobs_ ? logprob_entries(tokenizer_, piece.entries) : "";
   std::string more = options_.return_token_ids ? ",\"token_ids\":" + token_list_json(piece.tokens) : "";
-  const auto chunk = [&](const std::string& delta, const char* finish_reason = nullptr) {
-    open_chunk(out, piece.choice, delta, logprobs, more, finish_reason, piece.usage);
+  const auto close = [&](const char* finish_reason) {
+    close_choice(out, logprobs, more, finish_reason, piece.usage);
     out += "}\n\n";
   };
-  if (!piece.reasoning.empty()) chunk("\"reasoning_content\":" + json_string(piece.reasoning));
-  if (!piece.text.empty()) chunk("\"content\":" + json_string(piece.text));
+  const auto chunk = [&](std::string_view delta, const char* finish_reason = nullptr) {
+    open_chunk(out, piece.choice);
+    out += delta;
+    close(finish_reason);
+  };
+  const auto text_chunk = [&](std::string_view name, std::string_view text) {
+    if (text.empty()) return;
+    open_chunk(out, piece.choice);
+    out += name;
+    append_json_string(out, text);
+    close(nullptr);
+  };
+  text_chunk("\"reasoning_content\":", piece.reasoning);
+  text_chunk("\"content\":", piece.text);
   std::vector<Call>& calls = choices_[piece.choice].calls;
   for (const reply::ToolCallDelta& call : piece.tool_calls) {
     if (call.begins) {

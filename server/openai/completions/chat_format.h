@@ -43,10 +43,12 @@ class ChatFormat final : public AnswerFormat {
     StopReason stop_reason;
   };
   std::string head(const char* object) const;
-  // The frame of a chunk with one choice, but for its end: "}" and an empty line. `more` is further members of the
-  // choice, each with a comma before it; `logprobs` and `more` are taken: what they say is said once.
-  void open_chunk(std::string& out, uint32_t choice, const std::string& delta, std::string& logprobs, std::string& more,
-                  const char* finish_reason, const Usage& usage) const;
+  // A chunk with one choice: up to its delta's members, and what follows those but for the frame's end, "}" and an
+  // empty line. `more` is further members of the choice, each with a comma before it; `logprobs` and `more` are taken:
+  // what they say is said once.
+  void open_chunk(std::string& out, uint32_t choice) const;
+  void close_choice(std::string& out, std::string& logprobs, std::string& more, const char* finish_reason,
+                    const Usage& usage) const;
   std::string message_json(const Choice& choice) const;
 
   const Tokenizer& tokenizer_;
@@ -55,8 +57,9 @@ class ChatFormat final : public AnswerFormat {
   const bool logprobs_;
   const std::string id_;
   const int64_t created_;
-  const std::string model_json_;  // the model's name, as a JSON string
-  std::vector<TokenId> prompt_;   // with return_token_ids or prompt_logprobs
+  const std::string model_json_;   // the model's name, as a JSON string
+  const std::string chunk_begin_;  // of every chunk, up to the choice's index
+  std::vector<TokenId> prompt_;    // with return_token_ids or prompt_logprobs
   std::string prompt_logprobs_ = "null";
   std::vector<Choice> choices_;
 };

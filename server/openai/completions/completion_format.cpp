@@ -15,8 +15,8 @@ CompletionFormat::CompletionFormat(const Tokenizer& tokenizer, const std::string
       options_(options),
       echo_(echo),
       id_(new_id("cmpl-")),
-      created_(unix_seconds()),
-      model_json_(json_string(model)),
+      head_("{\"id\":\"" + id_ + "\",\"object\":\"text_completion\",\"created\":" + std::to_string(unix_seconds()) +
+            ",\"model\":" + json_string(model) + ",\"choices\":["),
       choices_(choices) {}
 
 void CompletionFormat::prepared(const PreparedPrompts& prompts) {
@@ -27,11 +27,6 @@ void CompletionFormat::prepared(const PreparedPrompts& prompts) {
     choices_[i].text = prompts_.texts[i / options_.n];
     choices_[i].echo_bytes = choices_[i].text.size();
   }
-}
-
-std::string CompletionFormat::head() const {
-  return "{\"id\":\"" + id_ + "\",\"object\":\"text_completion\",\"created\":" + std::to_string(created_) +
-         ",\"model\":" + model_json_ + ",\"choices\":[";
 }
 
 void CompletionFormat::append_token(Choice& choice, TokenId token, const TokenScore* score, size_t begin,
@@ -85,10 +80,20 @@ std::string CompletionFormat::logprobs_json(const Columns& columns) const {
          ",\"text_offset\":[" + columns.offsets + "]}";
 }
 
-void CompletionFormat::append_chunk(std::string& out, uint32_t choice, const std::string& text, const std::string& more,
-                                    const char* finish_reason, const Usage& usage) const {
-  out += "data: " + head() + "{\"index\":" + std::to_string(choice) + ",\"text\":" + json_string(text) + more +
-         ",\"finish_reason\":" + (finish_reason == nullptr ? "null" : '"' + std::string(finish_reason) + '"') + "}]";
+// Appends only: this is done for every token.
+void CompletionFormat::append_chunk(std::string& out, uint32_t choice, std::string_view text, std::string_view logprobs,
+                                    std::string_view more, const char* finish_reason, const Usage& usage) const {
+  out += "data: ";
+  out += head_;
+  out += "{\"index\":";
+  out += std::to_string(choice);
+  out += ",\"text\":";
+  append_json_string(out, text);
+  out += ",\"logprobs\":";
+  out += logprobs.empty() ? "null" : logprobs;
+  out += more;
+  append_finish_reason(out, finish_reason);
+  out += "}]";
   if (options_.include_usage) out += ",\"usage\":" + (options_.continuous_usage ? usage_json(usage) : "null");
   out += "}\n\n";
 }
@@ -98,34 +103,39 @@ void CompletionFormat::begin(const Usage& usage, std::string& out) {
   const bool echoes_now = echo_ && options_.sampling.logprobs < 0;
   if (!echoes_now && !options_.return_token_ids) return;
   for (uint32_t i = 0; i < choices_.size(); ++i) {
-    std::string more = ",\"logprobs\":null";
-    if (options_.return_token_ids) more += ",\"prompt_token_ids\":" + token_list_json(prompts_.tokens[i / options_.n]);
-    append_chunk(out, i, echoes_now ? choices_[i].text : "", more, nullptr, usage);
+    std::string more;
+    if (options_.return_token_ids) more = ",\"prompt_token_ids\":" + token_list_json(prompts_.tokens[i / options_.n]);
+    append_chunk(out, i, echoes_now ? choices_[i].text : "", "", more, nullptr, usage);
   }
 }
 
 void CompletionFormat::piece(const Piece& piece, std::string& out) {
   Choice& choice = choices_[piece.choice];
   const bool keeps_logprobs = options_.sampling.logprobs >= 0;
-  Columns columns;
   if (piece.prompt_scores != nullptr) {
     if (!echo_ || !keeps_logprobs) return;  // prompt_logprobs are no part of a stream
     choice.prompt_scores = piece.prompt_scores;
+    Columns columns;
     append_prompt(choice, piece.choice, columns);
-    append_chunk(out, piece.choice, choice.text, ",\"logprobs\":" + logprobs_json(columns), nullptr, piece.usage);
+    append_chunk(out, piece.choice, choice.text, logprobs_json(columns), "", nullptr, piece.usage);
     return;
   }
-  if (keeps_logprobs) choice.text += piece.text;  // needed for offsets only
-  append_entries(choice, piece.entries, columns);
-  std::string more = ",\"logprobs\":" + (keeps_logprobs && !piece.entries.empty() ? logprobs_json(columns) : "null");
+  std::string logprobs;
+  if (keeps_logprobs) {
+    choice.text += piece.text;  // needed for offsets only
+    Columns columns;
+    append_entries(choice, piece.entries, columns);
+    if (!piece.entries.empty()) logprobs = logprobs_json(columns);
+  }
+  std::string more;
   if (options_.return_token_ids) more += ",\"token_ids\":" + token_list_json(piece.tokens);
   if (piece.finished) more += ",\"stop_reason\":" + stop_reason_json(piece.stop_reason);
-  append_chunk(out, piece.choice, piece.text, more, piece.finished ? finish_reason_text(*piece.finished) : nullptr,
-               piece.usage);
+  append_chunk(out, piece.choice, piece.text, logprobs, more,
+               piece.finished ? finish_reason_text(*piece.finished) : nullptr, piece.usage);
 }
 
 void CompletionFormat::usage(const Usage& usage, std::string& out) {
-  out += "data: " + head() + "],\"usage\":" + usage_json(usage) + "}\n\n";
+  out += "data: " + head_ + "],\"usage\":" + usage_json(usage) + "}\n\n";
 }
 
 void CompletionFormat::collect(Piece&& piece) {
@@ -140,7 +150,7 @@ void CompletionFormat::collect(Piece&& piece) {
 }
 
 std::string CompletionFormat::body(const Usage& usage) {
-  std::string out = head();
+  std::string out = head_;
   for (size_t i = 0; i < choices_.size(); ++i) {
     if (i > 0) out += ',';
     Choice& choice = choices_[i];

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "server/openai/answer.h"
@@ -37,10 +38,9 @@ class CompletionFormat final : public AnswerFormat {
     size_t counted_bytes = 0;
     size_t counted_characters = 0;
   };
-  std::string head() const;
-  // `more`: further members of the choice, each with a comma before it.
-  void append_chunk(std::string& out, uint32_t choice, const std::string& text, const std::string& more,
-                    const char* finish_reason, const Usage& usage) const;
+  // `logprobs`: "" is null. `more`: further members of the choice, each with a comma before it.
+  void append_chunk(std::string& out, uint32_t choice, std::string_view text, std::string_view logprobs,
+                    std::string_view more, const char* finish_reason, const Usage& usage) const;
   // The columns of {"tokens", "token_logprobs", "top_logprobs", "text_offset"}, comma-separated.
   struct Columns {
     std::string tokens, logprobs, tops, offsets;
@@ -56,8 +56,7 @@ class CompletionFormat final : public AnswerFormat {
   const GenerationOptions options_;
   const bool echo_;
   const std::string id_;
-  const int64_t created_;
-  const std::string model_json_;
+  const std::string head_;   // of every chunk and of the body, up to the choices
   PreparedPrompts prompts_;  // tokens where the answer shows them or their log-probabilities; texts with `echo`
   std::vector<Choice> choices_;
 };

@@ -172,12 +172,12 @@ Router TestServer::routes() {
     bool sent = co_await exchange.begin_stream(std::move(head));
     for (const char* data : {"data: 1\n\n", "", "data: 2\n\n"}) {
       std::string event = data;
-      sent = co_await exchange.write(std::move(event));
+      sent = co_await exchange.write(event);
     }
     entered.add();
     co_await gate.wait(exchange, disconnected);
     std::string last = "data: [DONE]\n\n";
-    sent = co_await exchange.write(std::move(last));
+    sent = co_await exchange.write(last);
     sent = co_await exchange.end_stream();
     if (!sent) failed_writes.add();
   });
@@ -188,7 +188,7 @@ Router TestServer::routes() {
     entered.add();
     while (sent) {
       std::string block(kBlockBytes, 'x');
-      sent = co_await exchange.write(std::move(block));
+      sent = co_await exchange.write(block);
     }
     failed_writes.add();
   });
@@ -205,7 +205,7 @@ Router TestServer::routes() {
     HttpResponse head = event_stream();
     co_await exchange.begin_stream(std::move(head));
     std::string event = "data: 1\n\n";
-    co_await exchange.write(std::move(event));
+    co_await exchange.write(event);
     throw std::runtime_error("secret of the house");
   });
   router.add("POST", "/shaped", [](Exchange& exchange) -> asio::awaitable<void> {
