@@ -126,7 +126,7 @@ int serve(const ServeConfig& config) {
   Result<ModelText> text = load_model_text(config.model, config.chat_template);
   if (!text.ok()) return fail(text.status());
 
-  asio::io_context io;
+  asio::io_context io(static_cast<int>(config.io_threads));
   Health health(config.step_stall_ms * kMillisecondNs);
   Metrics metrics({.version = kVersion,
                    .model = name,
@@ -168,7 +168,8 @@ int serve(const ServeConfig& config) {
     spdlog::default_logger()->flush();
     std::_Exit(1);
   };
-  openai::RequestHub hub(io, [&metrics](const StepOutput& output) { metrics.observe(output); });
+  openai::RequestHub hub(
+      io, [&metrics](const StepOutput& output) { metrics.observe(output); }, config.io_threads);
   const auto fail_requests = [&hub] { hub.fail_all(unavailable("the server is shutting down")); };
   Drain drain(io, {milliseconds(config.drain_notice_ms), milliseconds(config.drain_timeout_ms)}, health, server,
               {.fail_requests = fail_requests, .on_end = end, .on_hang = give_up});

@@ -1,7 +1,8 @@
 // EventQueue and RequestHub: a step's events on their way from the step thread to the coroutines that answer clients.
 //
-//   step thread --deliver(StepOutput)--> one post per step --> hub's strand --push--> EventQueue of each client
-//   --next()-->
+//   step thread --deliver(StepOutput)--> hub, on an I/O thread --add--> EventQueue of each client --next()-->
+//
+// Steps that are delivered before an I/O thread comes to them are taken together, with one wake-up of each client.
 //
 // An EventQueue belongs to one exchange, which may have several engine requests (prompts of one call). It is bounded: a
 // client that reads slower than its tokens are made lets events gather here, where one next() takes them all at once
@@ -9,11 +10,11 @@
 #pragma once
 
 #include <atomic>
+#include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/strand.hpp>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -27,15 +28,22 @@
 
 namespace twostroke::openai {
 
-// Thread-safety: push() and close() from any thread; next() from the executor given, one caller at a time.
+// Thread-safety: everything from any thread, but next(), from the executor given, one caller at a time. A next() that
+// waits keeps its coroutine alive: close() ends it, before the io_context goes away.
 class EventQueue : public std::enable_shared_from_this<EventQueue> {
  public:
   // `on_overflow` is called once, on the thread of the push that found the queue full.
   EventQueue(boost::asio::any_io_executor executor, size_t events_max, std::function<void()> on_overflow);
 
-  // Takes an event; beyond the bound tokens are dropped and overflowed() becomes true. Other events are always
-  // taken.
+  // Takes an event and wakes next(); beyond the bound tokens are dropped and overflowed() becomes true. Other events
+  // are always taken.
   void push(Event&& event);
+  // The same, but true says that the caller must wake next(), perhaps after more events.
+  bool add(Event&& event);
+  // On a thread that runs the executor's context, what waits in next() goes on within this call, unless the executor is
+  // at work elsewhere.
+  void wake_now();
+  void wake();  // soon, but not within this call
   // Wakes next() for good: the client is gone.
   void close();
 
@@ -47,23 +55,31 @@ class EventQueue : public std::enable_shared_from_this<EventQueue> {
   bool overflowed() const;
 
  private:
-  void wake();
+  using Clock = boost::asio::steady_timer::clock_type;
 
+  void resume();
+  void watch(Clock::time_point deadline);
+
+  const boost::asio::any_io_executor executor_;
   const size_t events_max_;
   const std::function<void()> on_overflow_;
   mutable std::mutex mutex_;
-  std::vector<Event> events_;        // guarded by mutex_
-  bool wake_posted_ = false;         // guarded by mutex_
-  bool closed_ = false;              // guarded by mutex_
-  bool overflowed_ = false;          // guarded by mutex_
-  boost::asio::steady_timer timer_;  // executor only: its cancellation is the wake-up
+  std::vector<Event> events_;  // guarded by mutex_
+  bool wake_posted_ = false;   // guarded by mutex_
+  bool closed_ = false;        // guarded by mutex_
+  bool overflowed_ = false;    // guarded by mutex_
+  // Executor only.
+  boost::asio::any_completion_handler<void()> waiter_;  // next(), while it waits
+  boost::asio::steady_timer timer_;
+  bool timer_waits_ = false;
 };
 
 // Which queue belongs to which request. Thread-safe.
 class RequestHub {
  public:
-  // `observe` sees every step's output first (metrics); it runs on the hub's strand and must not throw.
-  RequestHub(boost::asio::io_context& io, std::function<void(const StepOutput&)> observe);
+  // `observe` sees every step's output first (metrics); it runs on an I/O thread, for one output after another, and
+  // must not throw. `io_threads` run `io`: one alone answers a step's clients at once, more share them.
+  RequestHub(boost::asio::io_context& io, std::function<void(const StepOutput&)> observe, size_t io_threads = 1);
 
   RequestId next_id() { return next_id_.fetch_add(1, std::memory_order_relaxed); }
   void attach(RequestId request, std::shared_ptr<EventQueue> queue);
@@ -77,19 +93,28 @@ class RequestHub {
   RequestIndex& index() { return index_; }
   const StepHistory& steps() const { return steps_; }
 
-  // The engine's sink: one post, in the order of the calls.
+  // The engine's sink: one post at most, in the order of the calls.
   void deliver(StepOutput&& output);
 
  private:
+  void take_delivered();
   void dispatch(StepOutput& output);
 
-  boost::asio::strand<boost::asio::io_context::executor_type> strand_;
-  std::function<void(const StepOutput&)> observe_;
+  boost::asio::io_context& io_;
+  const std::function<void(const StepOutput&)> observe_;
+  const bool answers_at_once_;
   std::atomic<RequestId> next_id_{1};
   RequestIndex index_;
   StepHistory steps_;
   mutable std::mutex mutex_;
   std::unordered_map<RequestId, std::shared_ptr<EventQueue>> queues_;  // guarded by mutex_
+
+  std::mutex delivered_mutex_;
+  std::vector<StepOutput> delivered_;  // guarded by delivered_mutex_
+  bool taking_ = false;                // likewise: take_delivered() runs or is posted, once
+  // take_delivered() only; kept for their memory.
+  std::vector<StepOutput> taken_;
+  std::vector<std::shared_ptr<EventQueue>> woken_;
 };
 
 }  // namespace twostroke::openai
