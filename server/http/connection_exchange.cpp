@@ -78,10 +78,13 @@ asio::awaitable<bool> ConnectionExchange::write(std::string_view data) {
   end[1] = '\n';
   const std::string_view size_line(line.data(), static_cast<size_t>(end + 2 - line.data()));
   const bool chunked = framing_ == Framing::kChunked;
-  const Transport::Parts parts = {chunked ? size_line : std::string_view(), data,
-                                  chunked ? std::string_view("\r\n") : std::string_view()};
-  const bool sent = co_await send(parts);
-  co_return sent;
+  Transport::Parts parts = {chunked ? size_line : std::string_view(), data,
+                            chunked ? std::string_view("\r\n") : std::string_view()};
+  // Nearly always the socket takes it, and no further coroutines are needed.
+  const Transport::Sent sent = transport_->send_now(parts);
+  if (sent != Transport::Sent::kPart) co_return sent == Transport::Sent::kAll;
+  const bool sent_all = co_await transport_->send(parts);
+  co_return sent_all;
 }
 
 asio::awaitable<bool> ConnectionExchange::end_stream() {

@@ -107,8 +107,7 @@ asio::awaitable<void> Transport::wait(Clock::time_point deadline) {
   co_await wake_.async_wait(kAwaitTuple);
 }
 
-asio::awaitable<bool> Transport::send(Parts parts) {
-  const auto self = shared_from_this();
+Transport::Sent Transport::send_now(Parts& parts) {
   bool done = take_off(parts, 0);
   while (!done) {
     const std::array<asio::const_buffer, 3> buffers = {asio::const_buffer(parts[0].data(), parts[0].size()),
@@ -116,18 +115,24 @@ asio::awaitable<bool> Transport::send(Parts parts) {
                                                        asio::const_buffer(parts[2].data(), parts[2].size())};
     error_code ec;
     const size_t count = socket_.write_some(buffers, ec);
-    if (try_again(ec)) {
-      const bool writable = co_await wait_until_writable();
-      if (!writable) co_return false;
-      continue;
-    }
+    if (try_again(ec)) return Sent::kPart;
     if (ec) {
       peer_left();
-      co_return false;
+      return Sent::kFailed;
     }
     done = take_off(parts, count);
   }
-  co_return true;
+  return Sent::kAll;
+}
+
+asio::awaitable<bool> Transport::send(Parts parts) {
+  const auto self = shared_from_this();
+  Sent sent = send_now(parts);
+  while (sent == Sent::kPart) {
+    const bool writable = co_await wait_until_writable();
+    sent = writable ? send_now(parts) : Sent::kFailed;
+  }
+  co_return sent == Sent::kAll;
 }
 
 asio::awaitable<bool> Transport::wait_until_writable() {

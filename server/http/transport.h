@@ -53,6 +53,9 @@ class Transport : public std::enable_shared_from_this<Transport> {
   // Sends the parts one after another, as one write where the socket takes it. False: the client is gone, or did not
   // read for the write timeout (and was reset). The parts must stay until it returns; one send at a time.
   boost::asio::awaitable<bool> send(Parts parts);
+  // Of it, what needs no wait: takes off the parts what the socket takes at once.
+  enum class Sent { kAll, kPart, kFailed };
+  Sent send_now(Parts& parts);
 
   // The client closed, half-closed or reset the connection, or this side gave it up. Never reverts.
   bool peer_gone() const { return peer_gone_; }
