@@ -47,13 +47,18 @@ const char* outcome_name(size_t outcome) {
   return kNames[outcome];
 }
 
+// Most counters of a step have nothing to count, and an atomic addition costs more than to see that.
+void add(Counter& counter, double count) {
+  if (count > 0) counter.Increment(count);
+}
+
 // A counter of each phase.
 struct PhaseCounters {
   explicit PhaseCounters(Family<Counter>& family)
       : prefill(family.Add({{"phase", "prefill"}})), decode(family.Add({{"phase", "decode"}})) {}
   void add(double of_prefill, double of_decode) {
-    prefill.Increment(of_prefill);
-    decode.Increment(of_decode);
+    twostroke::add(prefill, of_prefill);
+    twostroke::add(decode, of_decode);
   }
   Counter& prefill;
   Counter& decode;
@@ -259,17 +264,17 @@ struct Metrics::Impl {
 
   void observe_step(const StepOutput& output) {
     const StepCounts& counts = output.counts;
-    prefill_computed.Increment(counts.computed_tokens);
-    prefill_cached.Increment(counts.cached_tokens);
-    output_tokens.Increment(counts.sampled_tokens + counts.accepted_draft_tokens);
-    draft_tokens.Increment(counts.draft_tokens);
-    accepted_draft_tokens.Increment(counts.accepted_draft_tokens);
-    recomputed_tokens.Increment(counts.recomputed_tokens);
+    add(prefill_computed, counts.computed_tokens);
+    add(prefill_cached, counts.cached_tokens);
+    add(output_tokens, counts.sampled_tokens + counts.accepted_draft_tokens);
+    add(draft_tokens, counts.draft_tokens);
+    add(accepted_draft_tokens, counts.accepted_draft_tokens);
+    add(recomputed_tokens, counts.recomputed_tokens);
     const bool mixed = output.step_class == StepClass::kMixed;
     const uint32_t decoded = counts.shape.decode_rows + counts.accepted_draft_tokens;
-    (mixed ? prefill_tokens_mixed : prefill_tokens_alone).Increment(counts.shape.prefill_tokens);
-    (mixed ? decode_tokens_mixed : decode_tokens_alone).Increment(decoded);
-    decode_tokens.Increment(decoded);
+    add(mixed ? prefill_tokens_mixed : prefill_tokens_alone, counts.shape.prefill_tokens);
+    add(mixed ? decode_tokens_mixed : decode_tokens_alone, decoded);
+    add(decode_tokens, decoded);
     const PhaseWork& work = output.work;
     flops.add(work.prefill.flops, work.decode.flops);
     read_bytes.add(work.prefill.read_bytes, work.decode.read_bytes);
@@ -278,15 +283,15 @@ struct Metrics::Impl {
                        static_cast<double>(counts.shape.decode_context));
     step_seconds_of[static_cast<size_t>(output.step_class)]->Observe(to_seconds(output.duration_ns));
     budgets_of[static_cast<size_t>(output.gauges.chunk_reason)]->Increment();
-    predicted_seconds.Increment(to_seconds(counts.predicted_ns));
+    add(predicted_seconds, to_seconds(counts.predicted_ns));
     attributed_seconds.add(to_seconds(output.attributed.prefill_ns), to_seconds(output.attributed.decode_ns));
     if (counts.shape.prefill_rows > 0) step_rows_prefill.Observe(counts.shape.prefill_rows);
     if (counts.shape.decode_rows > 0) step_rows_decode.Observe(counts.shape.decode_rows);
     step_tokens.Observe(counts.shape.tokens());
-    prefix_queries.Increment(counts.prefix_queries);
-    prefix_hits.Increment(counts.cached_tokens);
-    preemptions.Increment(counts.preemptions);
-    preemptions_for_priority.Increment(counts.preemptions_for_priority);
+    add(prefix_queries, counts.prefix_queries);
+    add(prefix_hits, counts.cached_tokens);
+    add(preemptions, counts.preemptions);
+    add(preemptions_for_priority, counts.preemptions_for_priority);
   }
 
   void observe_gauges(const SchedulerGauges& gauges) {
