@@ -25,7 +25,7 @@ struct StepRecord {
 
 class StepHistory {
  public:
-  explicit StepHistory(size_t capacity = kStepHistoryMax) : capacity_(capacity) {}
+  explicit StepHistory(size_t capacity = kStepHistoryMax) : capacity_(capacity) { records_.reserve(capacity); }
 
   // Takes the step of an output, if it has one.
   void add(const StepOutput& output);
