@@ -48,6 +48,7 @@ uint32_t StopStrings::advance(uint32_t node, char byte) const {
 
 StopStrings::Output StopStrings::push(std::string_view text) {
   CHECK(!stopped_, "nothing follows a stop string");
+  if (nodes_.size() == 1) return {.text = std::string(text)};
   held_.reserve(held_.size() + text.size());
   for (const char byte : text) {
     held_ += byte;
