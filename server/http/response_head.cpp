@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <boost/beast/http/status.hpp>
-#include <cstdio>
-#include <ctime>
+#include <chrono>
+#include <cstdint>
 
 #include "kernels/check.h"
 #include "server/http/ascii.h"
@@ -35,19 +35,29 @@ void append_header(std::string& out, std::string_view name, std::string_view val
   out += "\r\n";
 }
 
-// "Sun, 06 Nov 1994 08:49:37 GMT" (RFC 9110, section 5.6.7); not strftime, whose names follow the locale.
+// "Sun, 06 Nov 1994 08:49:37 GMT" (RFC 9110, section 5.6.7).
 std::string http_date(std::chrono::system_clock::time_point now) {
   constexpr std::array<const char*, 7> kDays = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
   constexpr std::array<const char*, 12> kMonths = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
                                                    "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
-  const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
-  std::tm utc{};
-  gmtime_r(&seconds, &utc);
-  std::array<char, 64> text;
-  const int length = std::snprintf(
-      text.data(), text.size(), "%s, %02d %s %04d %02d:%02d:%02d GMT", kDays[static_cast<size_t>(utc.tm_wday)],
-      utc.tm_mday, kMonths[static_cast<size_t>(utc.tm_mon)], utc.tm_year + 1900, utc.tm_hour, utc.tm_min, utc.tm_sec);
-  return std::string(text.data(), static_cast<size_t>(length));
+  const auto day = std::chrono::floor<std::chrono::days>(now);
+  const std::chrono::year_month_day date(day);
+  const std::chrono::hh_mm_ss time(std::chrono::floor<std::chrono::seconds>(now - day));
+  std::string text = kDays[std::chrono::weekday(day).c_encoding()];
+  const auto append = [&text](std::string_view before, int64_t number) {
+    text += before;
+    text += static_cast<char>('0' + number / 10 % 10);
+    text += static_cast<char>('0' + number % 10);
+  };
+  append(", ", static_cast<unsigned>(date.day()));
+  text += ' ';
+  text += kMonths[static_cast<unsigned>(date.month()) - 1];
+  append(" ", static_cast<int>(date.year()) / 100);
+  append("", static_cast<int>(date.year()));
+  append(" ", time.hours().count());
+  append(":", time.minutes().count());
+  append(":", time.seconds().count());
+  return text += " GMT";
 }
 
 void append_framing(std::string& out, const HttpResponse& response, Framing framing) {

@@ -32,8 +32,13 @@ std::string json_type_name(const Json& value) {
 }
 
 const Json* FieldReader::find(const char* name) const {
-  const auto found = object_.find(name);
-  return found == object_.end() || found->is_null() ? nullptr : &*found;
+  if (!object_.is_object()) return nullptr;
+  // Dozens of names are asked for, and few are there: a comparison that looks at sizes first.
+  const std::string_view wanted(name);
+  for (const auto& [key, value] : object_.get_ref<const Json::object_t&>()) {
+    if (key == wanted) return value.is_null() ? nullptr : &value;
+  }
+  return nullptr;
 }
 
 void FieldReader::fail(std::string param, std::string message) {
@@ -45,9 +50,9 @@ void FieldReader::fail(const FieldReader& inner) {
 }
 
 bool FieldReader::boolean(const char* name, bool fallback) {
-  const std::string field = name_of(name);
   const Json* value = find(name);
   if (value == nullptr) return fallback;
+  const std::string field = name_of(name);
   if (!value->is_boolean()) {
     fail(field, "'" + field + "' must be true or false, not " + json_type_name(*value) + ".");
     return fallback;
@@ -56,9 +61,9 @@ bool FieldReader::boolean(const char* name, bool fallback) {
 }
 
 double FieldReader::number(const char* name, double fallback, double min, double max) {
-  const std::string field = name_of(name);
   const Json* value = find(name);
   if (value == nullptr) return fallback;
+  const std::string field = name_of(name);
   if (!value->is_number()) {
     fail(field, "'" + field + "' must be a number, not " + json_type_name(*value) + ".");
     return fallback;
@@ -73,9 +78,9 @@ double FieldReader::number(const char* name, double fallback, double min, double
 }
 
 std::optional<int64_t> FieldReader::integer(const char* name, int64_t min, int64_t max) {
-  const std::string field = name_of(name);
   const Json* value = find(name);
   if (value == nullptr) return std::nullopt;
+  const std::string field = name_of(name);
   // A float without a fraction is an integer, as JavaScript clients may write it.
   const bool whole = value->is_number_integer() || (value->is_number_float() && std::isfinite(value->get<double>()) &&
                                                     std::trunc(value->get<double>()) == value->get<double>() &&
@@ -97,9 +102,9 @@ std::optional<int64_t> FieldReader::integer(const char* name, int64_t min, int64
 }
 
 std::optional<std::string> FieldReader::string(const char* name) {
-  const std::string field = name_of(name);
   const Json* value = find(name);
   if (value == nullptr) return std::nullopt;
+  const std::string field = name_of(name);
   if (!value->is_string()) {
     fail(field, "'" + field + "' must be a string, not " + json_type_name(*value) + ".");
     return std::nullopt;
@@ -108,10 +113,10 @@ std::optional<std::string> FieldReader::string(const char* name) {
 }
 
 std::vector<std::string> FieldReader::strings(const char* name, size_t count_max, size_t bytes_max) {
-  const std::string field = name_of(name);
   const Json* value = find(name);
   std::vector<std::string> strings;
   if (value == nullptr) return strings;
+  const std::string field = name_of(name);
   if (value->is_string()) {
     strings.push_back(value->get<std::string>());
   } else if (value->is_array()) {
