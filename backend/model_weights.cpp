@@ -23,7 +23,7 @@ size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kA
 
 bool same_layout(const WeightShape& a, const WeightShape& b) {
   return a.layout == b.layout && a.k == b.k && a.group == b.group && a.has_min == b.has_min &&
-         a.half_scales == b.half_scales;
+         a.scale_factors == b.scale_factors;
 }
 
 // Whether all magnitudes are below `limit`, as bits: they order as the numbers do, and those of infinity and NaN come
@@ -46,7 +46,7 @@ constexpr float kHalfOverflow = 65520;  // the least magnitude that a half round
 
 // Whether the weights are finite as they will be stored; codes always are.
 bool all_finite(const WeightShape& shape, const HostWeightRows& rows) {
-  const uint32_t limit = shape.half_scales ? std::bit_cast<uint32_t>(kHalfOverflow) : kInfinityBits;
+  const auto limit = std::bit_cast<uint32_t>(kHalfOverflow);
   return all_below(rows.f32, kInfinityBits) && all_below(rows.scales, limit) && all_below(rows.mins, limit) &&
          all_below(rows.bits16, shape.layout == WeightLayout::kBF16 ? kBfloatInfinityBits : kHalfInfinityBits);
 }

@@ -14,11 +14,14 @@ constexpr uint32_t kBlockMax = 256;     // elements in the largest block of any 
 constexpr uint32_t kGroupMin = 16;      // elements in the smallest group
 constexpr uint32_t kSubBlocksOf32 = 8;  // in a super-block of 256
 
-// A block in canonical form: element i is scales[i / group] * codes[i] + mins[i / group], or as the layout says.
+// A block in canonical form: element i is scale * codes[i] + min, or as the layout says. A block is one group, or with
+// factors a super-block, whose group g has scale * factors[g] and min * min_factors[g].
 struct UnpackedBlock {
   std::array<int8_t, kBlockMax> codes;  // 0 to 15 for kQ4
-  std::array<float, kBlockMax / kGroupMin> scales;
-  std::array<float, kBlockMax / kGroupMin> mins;  // unspecified where the layout has no minimum
+  float scale;
+  float min;  // this and min_factors are unspecified where the layout has no minimum
+  std::array<int8_t, kBlockMax / kGroupMin> factors;
+  std::array<int8_t, kBlockMax / kGroupMin> min_factors;
 };
 
 using Unpack = void (*)(const uint8_t* block, UnpackedBlock& out);
@@ -27,8 +30,8 @@ struct Format {
   WeightLayout layout;
   int32_t group;
   bool has_min;
-  bool half_scales;  // scales and mins are the format's own half-precision constants
-  Unpack unpack;     // nullptr for plain types
+  bool scale_factors;
+  Unpack unpack;  // nullptr for plain types
 };
 
 // IEEE 754 half precision, little-endian, to single: exact.
@@ -61,14 +64,14 @@ void add_fifth_bits(const uint8_t* bytes, int8_t* codes) {
 // Q4_0: half d, 16 bytes of nibbles.                                    w = d * (q - 8)
 void unpack_q4_0(const uint8_t* block, UnpackedBlock& out) {
   unpack_nibbles(block + 2, out.codes.data());
-  out.scales[0] = half_at(block);
+  out.scale = half_at(block);
 }
 
 // Q4_1: half d, half m, 16 bytes of nibbles.                            w = d * q + m
 void unpack_q4_1(const uint8_t* block, UnpackedBlock& out) {
   unpack_nibbles(block + 4, out.codes.data());
-  out.scales[0] = half_at(block);
-  out.mins[0] = half_at(block + 2);
+  out.scale = half_at(block);
+  out.min = half_at(block + 2);
 }
 
 // Q5_0: half d, 4 bytes of fifth bits, 16 bytes of nibbles.             w = d * (q - 16)
@@ -76,21 +79,21 @@ void unpack_q5_0(const uint8_t* block, UnpackedBlock& out) {
   unpack_nibbles(block + 6, out.codes.data());
   add_fifth_bits(block + 2, out.codes.data());
   for (int i = 0; i < 32; ++i) out.codes[i] = static_cast<int8_t>(out.codes[i] - 16);
-  out.scales[0] = half_at(block);
+  out.scale = half_at(block);
 }
 
 // Q5_1: half d, half m, 4 bytes of fifth bits, 16 bytes of nibbles.     w = d * q + m
 void unpack_q5_1(const uint8_t* block, UnpackedBlock& out) {
   unpack_nibbles(block + 8, out.codes.data());
   add_fifth_bits(block + 4, out.codes.data());
-  out.scales[0] = half_at(block);
-  out.mins[0] = half_at(block + 2);
+  out.scale = half_at(block);
+  out.min = half_at(block + 2);
 }
 
 // Q8_0: half d, 32 signed bytes.                                        w = d * q
 void unpack_q8_0(const uint8_t* block, UnpackedBlock& out) {
   std::memcpy(out.codes.data(), block + 2, 32);
-  out.scales[0] = half_at(block);
+  out.scale = half_at(block);
 }
 
 // IQ4_NL: half d, 16 bytes of nibbles that index a table of levels which lie closer together near zero.
@@ -100,7 +103,7 @@ void unpack_iq4_nl(const uint8_t* block, UnpackedBlock& out) {
                                                      1,    13,   25,  38,  53,  69,  89,  113};
   unpack_nibbles(block + 2, out.codes.data());
   for (int i = 0; i < 32; ++i) out.codes[i] = kLevels[static_cast<size_t>(out.codes[i])];
-  out.scales[0] = half_at(block);
+  out.scale = half_at(block);
 }
 
 // The 2-bit values of Q2_K and the low bits of Q3_K: 64 bytes hold 256 values. Each run of 32 bytes holds 128 of them,
@@ -119,12 +122,12 @@ void unpack_two_bits(const uint8_t* bytes, int8_t* codes) {
 //                                                                       w = d * scale * q - dmin * minimum
 void unpack_q2_k(const uint8_t* block, UnpackedBlock& out) {
   const uint8_t* packed = block;
-  const float d = half_at(block + 80);
-  const float dmin = half_at(block + 82);
+  out.scale = half_at(block + 80);
+  out.min = -half_at(block + 82);
   unpack_two_bits(block + 16, out.codes.data());
   for (size_t i = 0; i < 16; ++i) {
-    out.scales[i] = d * static_cast<float>(packed[i] & 15);
-    out.mins[i] = -(dmin * static_cast<float>(packed[i] >> 4));
+    out.factors[i] = static_cast<int8_t>(packed[i] & 15);
+    out.min_factors[i] = static_cast<int8_t>(packed[i] >> 4);
   }
 }
 
@@ -134,7 +137,7 @@ void unpack_q2_k(const uint8_t* block, UnpackedBlock& out) {
 void unpack_q3_k(const uint8_t* block, UnpackedBlock& out) {
   const uint8_t* third = block;
   const uint8_t* packed = block + 96;
-  const float d = half_at(block + 108);
+  out.scale = half_at(block + 108);
   unpack_two_bits(block + 32, out.codes.data());
   for (int part = 0; part < 8; ++part) {
     for (int i = 0; i < 32; ++i) {
@@ -145,26 +148,22 @@ void unpack_q3_k(const uint8_t* block, UnpackedBlock& out) {
   for (size_t i = 0; i < 16; ++i) {
     const int low = packed[i % 8] >> (i < 8 ? 0 : 4) & 15;
     const int high = packed[8 + i % 4] >> (2 * (i / 4)) & 3;
-    out.scales[i] = d * static_cast<float>((low | high << 4) - 32);
+    out.factors[i] = static_cast<int8_t>((low | high << 4) - 32);
   }
 }
 
 // The 6-bit scales and minima of Q4_K and Q5_K: 8 of each in 12 bytes. The first four have their 6 bits in bytes 0-3
 // (scales) and 4-7 (minima); the others their low 4 bits in bytes 8-11 (scale in the low half, minimum in the high) and
 // their high 2 bits on top of bytes 0-3 and 4-7.
-void unpack_six_bit_scales(const uint8_t* packed, float d, float dmin, UnpackedBlock& out) {
+void unpack_six_bit_scales(const uint8_t* packed, UnpackedBlock& out) {
   for (size_t i = 0; i < kSubBlocksOf32; ++i) {
-    int scale = 0;
-    int minimum = 0;
     if (i < 4) {
-      scale = packed[i] & 63;
-      minimum = packed[i + 4] & 63;
+      out.factors[i] = static_cast<int8_t>(packed[i] & 63);
+      out.min_factors[i] = static_cast<int8_t>(packed[i + 4] & 63);
     } else {
-      scale = (packed[i + 4] & 15) | (packed[i - 4] >> 6) << 4;
-      minimum = (packed[i + 4] >> 4) | (packed[i] >> 6) << 4;
+      out.factors[i] = static_cast<int8_t>((packed[i + 4] & 15) | (packed[i - 4] >> 6) << 4);
+      out.min_factors[i] = static_cast<int8_t>((packed[i + 4] >> 4) | (packed[i] >> 6) << 4);
     }
-    out.scales[i] = d * static_cast<float>(scale);
-    out.mins[i] = -(dmin * static_cast<float>(minimum));
   }
 }
 
@@ -180,14 +179,18 @@ void unpack_nibble_runs(const uint8_t* bytes, int8_t* codes) {
 
 // Q4_K: half d, half dmin, 12 bytes of scales, 128 bytes of nibbles.    w = d * scale * q - dmin * minimum
 void unpack_q4_k(const uint8_t* block, UnpackedBlock& out) {
-  unpack_six_bit_scales(block + 4, half_at(block), half_at(block + 2), out);
+  out.scale = half_at(block);
+  out.min = -half_at(block + 2);
+  unpack_six_bit_scales(block + 4, out);
   unpack_nibble_runs(block + 16, out.codes.data());
 }
 
 // Q5_K: as Q4_K, with 32 bytes of fifth bits (bit j of byte i: value 32 j + i) before the nibbles.
 void unpack_q5_k(const uint8_t* block, UnpackedBlock& out) {
   const uint8_t* fifth = block + 16;
-  unpack_six_bit_scales(block + 4, half_at(block), half_at(block + 2), out);
+  out.scale = half_at(block);
+  out.min = -half_at(block + 2);
+  unpack_six_bit_scales(block + 4, out);
   unpack_nibble_runs(block + 48, out.codes.data());
   for (int part = 0; part < 8; ++part) {
     for (int i = 0; i < 32; ++i) {
@@ -203,7 +206,7 @@ void unpack_q5_k(const uint8_t* block, UnpackedBlock& out) {
 // bytes of pairs (32 values in the lowest pair, the next 32 in the pair above, and so on).
 void unpack_q6_k(const uint8_t* block, UnpackedBlock& out) {
   const uint8_t* scales = block + 192;
-  const float d = half_at(block + 208);
+  out.scale = half_at(block + 208);
   for (int run = 0; run < 2; ++run) {
     const uint8_t* low = block + 64 * run;
     const uint8_t* high = block + 128 + 32 * run;
@@ -215,7 +218,7 @@ void unpack_q6_k(const uint8_t* block, UnpackedBlock& out) {
       }
     }
   }
-  for (size_t i = 0; i < 16; ++i) out.scales[i] = d * static_cast<float>(static_cast<int8_t>(scales[i]));
+  std::memcpy(out.factors.data(), scales, out.factors.size());
 }
 
 Format format_of(GgufType type) {
@@ -227,27 +230,27 @@ Format format_of(GgufType type) {
     case GgufType::kBF16:
       return {WeightLayout::kBF16, 0, false, false, nullptr};
     case GgufType::kQ4_0:
-      return {WeightLayout::kQ4, 32, false, true, unpack_q4_0};
+      return {WeightLayout::kQ4, 32, false, false, unpack_q4_0};
     case GgufType::kQ4_1:
-      return {WeightLayout::kQ4, 32, true, true, unpack_q4_1};
+      return {WeightLayout::kQ4, 32, true, false, unpack_q4_1};
     case GgufType::kQ5_0:
-      return {WeightLayout::kQ8, 32, false, true, unpack_q5_0};
+      return {WeightLayout::kQ6, 32, false, false, unpack_q5_0};
     case GgufType::kQ5_1:
-      return {WeightLayout::kQ8, 32, true, true, unpack_q5_1};
+      return {WeightLayout::kQ6, 32, true, false, unpack_q5_1};
     case GgufType::kQ8_0:
-      return {WeightLayout::kQ8, 32, false, true, unpack_q8_0};
+      return {WeightLayout::kQ8, 32, false, false, unpack_q8_0};
     case GgufType::kQ2_K:
-      return {WeightLayout::kQ4, 16, true, false, unpack_q2_k};
+      return {WeightLayout::kQ4, 16, true, true, unpack_q2_k};
     case GgufType::kQ3_K:
-      return {WeightLayout::kQ4, 16, false, false, unpack_q3_k};
+      return {WeightLayout::kQ4, 16, false, true, unpack_q3_k};
     case GgufType::kQ4_K:
-      return {WeightLayout::kQ4, 32, true, false, unpack_q4_k};
+      return {WeightLayout::kQ4, 32, true, true, unpack_q4_k};
     case GgufType::kQ5_K:
-      return {WeightLayout::kQ8, 32, true, false, unpack_q5_k};
+      return {WeightLayout::kQ6, 32, true, true, unpack_q5_k};
     case GgufType::kQ6_K:
-      return {WeightLayout::kQ8, 16, false, false, unpack_q6_k};
+      return {WeightLayout::kQ6, 16, false, true, unpack_q6_k};
     case GgufType::kIQ4_NL:
-      return {WeightLayout::kQ8, 32, false, true, unpack_iq4_nl};
+      return {WeightLayout::kQ8, 32, false, false, unpack_iq4_nl};
   }
   check_failed(__FILE__, __LINE__, "type", "GgufFile::open() lets no other type through");
 }
@@ -280,7 +283,7 @@ WeightShape transcoded_shape(const GgufTensor& tensor) {
   shape.k = static_cast<int64_t>(tensor.dims[0]);
   shape.group = format.group;
   shape.has_min = format.has_min;
-  shape.half_scales = format.half_scales;
+  shape.scale_factors = format.scale_factors;
   return shape;
 }
 
@@ -298,18 +301,22 @@ HostWeightRows transcode_rows(const GgufTensor& tensor, int64_t row_begin, int64
   const bool is_q4 = format.layout == WeightLayout::kQ4;
   buffer.q4.resize(is_q4 ? blocks * block_size / 2 : 0);
   buffer.q8.resize(is_q4 ? 0 : blocks * block_size);
-  buffer.scales.resize(blocks * groups_per_block);
-  buffer.mins.resize(format.has_min ? blocks * groups_per_block : 0);
+  buffer.scales.resize(blocks);
+  buffer.mins.resize(format.has_min ? blocks : 0);
+  buffer.factors.resize(format.scale_factors ? blocks * groups_per_block : 0);
+  buffer.min_factors.resize(format.has_min ? buffer.factors.size() : 0);
 
   const uint8_t* block = bytes_of(tensor) + static_cast<size_t>(row_begin) * blocks_per_row * traits.block_bytes;
   UnpackedBlock unpacked;
   for (size_t b = 0; b < blocks; ++b, block += traits.block_bytes) {
     format.unpack(block, unpacked);
-    std::copy_n(unpacked.scales.begin(), groups_per_block,
-                buffer.scales.begin() + static_cast<ptrdiff_t>(b * groups_per_block));
-    if (format.has_min) {
-      std::copy_n(unpacked.mins.begin(), groups_per_block,
-                  buffer.mins.begin() + static_cast<ptrdiff_t>(b * groups_per_block));
+    buffer.scales[b] = unpacked.scale;
+    if (format.has_min) buffer.mins[b] = unpacked.min;
+    if (format.scale_factors) {
+      std::memcpy(buffer.factors.data() + b * groups_per_block, unpacked.factors.data(), groups_per_block);
+    }
+    if (format.scale_factors && format.has_min) {
+      std::memcpy(buffer.min_factors.data() + b * groups_per_block, unpacked.min_factors.data(), groups_per_block);
     }
     if (is_q4) {
       uint8_t* pairs = buffer.q4.data() + b * block_size / 2;
@@ -327,6 +334,8 @@ HostWeightRows transcode_rows(const GgufTensor& tensor, int64_t row_begin, int64
   rows.q8 = buffer.q8;
   rows.scales = buffer.scales;
   rows.mins = buffer.mins;
+  rows.factors = buffer.factors;
+  rows.min_factors = buffer.min_factors;
   return rows;
 }
 
@@ -348,6 +357,7 @@ void dequantise(const GgufTensor& tensor, std::span<float> out) {
       }
       return;
     case WeightLayout::kQ8:
+    case WeightLayout::kQ6:
     case WeightLayout::kQ4:
       break;
   }
@@ -357,9 +367,10 @@ void dequantise(const GgufTensor& tensor, std::span<float> out) {
     format.unpack(bytes, unpacked);
     for (size_t i = 0; i < traits.block_size; ++i) {
       const size_t group = i / static_cast<size_t>(format.group);
+      const auto factor = [&](const auto& all) { return format.scale_factors ? static_cast<float>(all[group]) : 1.0F; };
       const int code = unpacked.codes[i] - (format.layout == WeightLayout::kQ4 && !format.has_min ? 8 : 0);
-      const float product = unpacked.scales[group] * static_cast<float>(code);
-      out[begin + i] = format.has_min ? product + unpacked.mins[group] : product;
+      const float product = unpacked.scale * factor(unpacked.factors) * static_cast<float>(code);
+      out[begin + i] = format.has_min ? product + unpacked.min * factor(unpacked.min_factors) : product;
     }
   }
 }

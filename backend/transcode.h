@@ -25,6 +25,8 @@ struct TranscodeBuffer {
   std::vector<uint8_t> q4;
   std::vector<float> scales;
   std::vector<float> mins;
+  std::vector<int8_t> factors;
+  std::vector<int8_t> min_factors;
 };
 
 // The internal layout that a tensor takes. dims {k, n}; a vector has n = 1. Requires at most two dimensions.

@@ -2,9 +2,9 @@
 //
 // vpmaddubsw multiplies unsigned bytes (codes) by signed ones (activations) and adds neighbouring pairs into 16 bits. A
 // pair of 4-bit codes gives at most 2 * 15 * 127, and eight of these fit: a whole group of 32 is summed in 16 bits and
-// widened once. Codes of 8 bits are taken as two halves of 4 bits each. Either half costs as many instructions as the
-// two vpmaddwd of 16-bit numbers that do the same, but these need no unpacking between: with kWideRows rows or more it
-// pays to widen a panel's codes in the cache first.
+// widened once. Of 6-bit codes, two. Codes of 8 bits are taken as two halves of 4 bits each. Either half costs as many
+// instructions as the two vpmaddwd of 16-bit numbers that do the same, but these need no unpacking between: with
+// kWideRows rows or more it pays to widen a panel's codes in the cache first.
 //
 // Per group and output: dot, exact in integers; then sum = fma(float(dot) * weight scale, activation scale, sum) and
 // sum = fma(weight min, activation sum, sum). Groups are taken in ascending order, for any number of rows.
@@ -20,20 +20,6 @@ constexpr int64_t kRowsMax = 4;  // 4 rows by 16 outputs have 8 sums of 16 bits
 constexpr int64_t kWideRows = 12;
 constexpr int64_t kWideRowsMax = 64;
 constexpr int64_t kWideK = 512;
-
-struct Halves {
-  __m256 low;   // of outputs 0 to 7
-  __m256 high;  // of outputs 8 to 15
-};
-
-static inline Halves load_scales(bool half_scales, const uint8_t* at) {
-  if (half_scales) {
-    const __m128i* halves = reinterpret_cast<const __m128i*>(at);
-    return {_mm256_cvtph_ps(_mm_loadu_si128(halves)), _mm256_cvtph_ps(_mm_loadu_si128(halves + 1))};
-  }
-  const float* floats = reinterpret_cast<const float*>(at);
-  return {_mm256_loadu_ps(floats), _mm256_loadu_ps(floats + kLanes)};
-}
 
 // Four activations in every lane.
 static inline __m256i broadcast_quad(const uint8_t* at) {
@@ -67,6 +53,9 @@ struct Rows {
 
   __m256 broadcast(int r, size_t part, int64_t index) const {
     return _mm256_broadcast_ss(reinterpret_cast<const float*>(at[r] + part) + index);
+  }
+  __m256i broadcast_integer(int r, size_t part, int64_t index) const {
+    return _mm256_castps_si256(broadcast(r, part, index));
   }
 };
 
@@ -107,13 +96,13 @@ static inline void dots4(const uint8_t* codes, const Rows<kRows>& rows, int64_t 
 }
 
 // Likewise for codes of 8 bits and 8 outputs, whose codes begin at `codes`; the caller takes the 128 off.
-template <int32_t kGroup, int kRows>
+template <int kRows>
 static inline void dots8(const uint8_t* codes, const Rows<kRows>& rows, int64_t k, __m256i (&dots)[kRows]) {
   __m256i sixteens[kRows];
 #pragma GCC unroll 4
   for (int r = 0; r < kRows; ++r) dots[r] = sixteens[r] = _mm256_setzero_si256();
 #pragma GCC unroll 8
-  for (int32_t i = 0; i < kGroup; i += 4) {
+  for (int32_t i = 0; i < kInt8Codes; i += 4) {
     const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes + i * kPanelOutputs));
     const __m256i low = low_halves(bytes);
     const __m256i high = high_halves(bytes);
@@ -131,6 +120,32 @@ static inline void dots8(const uint8_t* codes, const Rows<kRows>& rows, int64_t 
   }
 }
 
+// Likewise for codes of 6 bits. Two products' pair sums fit 16 bits: 4 * 63 * 127 is less than 2^15.
+template <int32_t kGroup, int kRows>
+static inline void dots6(const uint8_t* codes, const Rows<kRows>& rows, int64_t k, __m256i (&dots)[kRows]) {
+  const __m256i pairs = _mm256_set1_epi8(0x30);
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) dots[r] = _mm256_setzero_si256();
+#pragma GCC unroll 4
+  for (int32_t i = 0; i < kGroup; i += 8) {
+    // Units of 16 k: twice as many lower halves as upper pairs.
+    const uint8_t* unit = codes + i / 16 * 16 * 3 / 4 * kPanelOutputs;
+    const __m256i low = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(unit + i % 16 / 2 * kPanelOutputs));
+    const __m256i high = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(unit + 8 * kPanelOutputs));
+    const __m256i first_pairs = i % 16 == 0 ? _mm256_slli_epi16(high, 4) : high;
+    const __m256i second_pairs = i % 16 == 0 ? _mm256_slli_epi16(high, 2) : _mm256_srli_epi16(high, 2);
+    const __m256i first = _mm256_or_si256(low_halves(low), _mm256_and_si256(first_pairs, pairs));
+    const __m256i second = _mm256_or_si256(high_halves(low), _mm256_and_si256(second_pairs, pairs));
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) {
+      __m256i sum = _mm256_maddubs_epi16(first, broadcast_quad(rows.at[r] + k + i));
+      add_products(sum, second, broadcast_quad(rows.at[r] + k + i + 4));
+      dots[r] = _mm256_add_epi32(dots[r], _mm256_madd_epi16(sum, _mm256_set1_epi16(1)));
+      asm("" : "+x"(dots[r]));  // as in add_products
+    }
+  }
+}
+
 // sum += the products of 16-bit numbers, pairs of neighbours added.
 static inline void add_wide_products(__m256i& sum, __m256i weights, __m256i inputs) {
   sum = _mm256_add_epi32(sum, _mm256_madd_epi16(weights, inputs));
@@ -138,13 +153,12 @@ static inline void add_wide_products(__m256i& sum, __m256i weights, __m256i inpu
 }
 
 // What a group adds to the sums of 8 outputs.
-template <bool kHasMin>
-static inline void add_group(float* sums, __m256i dots, __m256 scale, __m256 min, __m256 input_scale,
-                             __m256 input_sum) {
+static inline void add_group(float* sums, __m256i dots, __m256 scale, __m256 input_scale) {
   const __m256 product = _mm256_mul_ps(_mm256_cvtepi32_ps(dots), scale);
-  __m256 sum = _mm256_fmadd_ps(product, input_scale, _mm256_loadu_ps(sums));
-  if constexpr (kHasMin) sum = _mm256_fmadd_ps(min, input_sum, sum);
-  _mm256_storeu_ps(sums, sum);
+  _mm256_storeu_ps(sums, _mm256_fmadd_ps(product, input_scale, _mm256_loadu_ps(sums)));
+}
+static inline void add_min(float* sums, __m256 min, __m256 input_sum) {
+  _mm256_storeu_ps(sums, _mm256_fmadd_ps(min, input_sum, _mm256_loadu_ps(sums)));
 }
 
 // One panel times the rows.
@@ -156,50 +170,59 @@ template <PanelKind kKind, bool kHasMin, int32_t kGroup, int kRows>
   const Int8Format& parts = *rows.format;
   const size_t sums_part = kGroup == kInt8Codes ? parts.sums : parts.half_sums;
   const size_t offsets_part = kGroup == kInt8Codes ? parts.offsets : parts.half_offsets;
-  const bool half_scales = format.half_scales;
-  const size_t scales_bytes = kPanelOutputs * (half_scales ? 2 : 4);
-  const size_t codes_offset = scales_bytes * (kHasMin ? 2 : 1);
+  const uint8_t* const supers = panel;
+  panel += format.steps_at;
   const int64_t groups = parts.k / kGroup;
   float total[kRows * kPanelOutputs];
 #pragma GCC unroll 8
   for (int i = 0; i < 2 * kRows; ++i) _mm256_storeu_ps(total + i * kLanes, _mm256_setzero_ps());
   for (int64_t g = 0; g < groups; ++g, panel += format.step_bytes) {
-    for (const uint8_t* to = ahead.at + ahead.bytes; ahead.at < to && ahead.at < ahead.end; ahead.at += kLineBytes) {
-      _mm_prefetch(reinterpret_cast<const char*>(ahead.at), _MM_HINT_T0);
-    }
-    const Halves scale = load_scales(half_scales, panel);
-    const Halves min = kHasMin ? load_scales(half_scales, panel + scales_bytes) : Halves();
+    ask_ahead(ahead, 1);
+    const uint8_t* super = supers + static_cast<size_t>(g * kGroup / kSuperBlockK) * format.super_bytes;
+    const PanelVector scale = load_scales(format.scale_factors, panel, super);
+    PanelVector min = {};
+    if constexpr (kHasMin) min = load_scales(format.scale_factors, panel + format.scale_bytes, super + kHalvesBytes);
     const int64_t input_group = g * kGroup / kInt8Codes;
     if constexpr (kKind == PanelKind::kCode4) {
       __m256i low[kRows];
       __m256i high[kRows];
-      dots4<kGroup, kRows>(panel + codes_offset, rows, g * kGroup, low, high);
+      dots4<kGroup, kRows>(panel + format.codes_at, rows, g * kGroup, low, high);
 #pragma GCC unroll 4
       for (int r = 0; r < kRows; ++r) {
         const __m256 input_scale = rows.broadcast(r, parts.scales, input_group);
-        const __m256 input_sum = kHasMin ? rows.broadcast(r, sums_part, g) : _mm256_setzero_ps();
         if constexpr (!kHasMin) {
-          const __m256i offset = _mm256_srai_epi32(_mm256_castps_si256(rows.broadcast(r, offsets_part, g)), 4);
+          const __m256i offset = rows.broadcast_integer(r, offsets_part, g);
           low[r] = _mm256_add_epi32(low[r], offset);
           high[r] = _mm256_add_epi32(high[r], offset);
         }
         float* sum = total + r * kPanelOutputs;
-        add_group<kHasMin>(sum, low[r], scale.low, min.low, input_scale, input_sum);
-        add_group<kHasMin>(sum + kLanes, high[r], scale.high, min.high, input_scale, input_sum);
+        add_group(sum, low[r], scale.low, input_scale);
+        add_group(sum + kLanes, high[r], scale.high, input_scale);
+        if constexpr (kHasMin) {
+          const __m256 input_sum = rows.broadcast(r, sums_part, g);
+          add_min(sum, min.low, input_sum);
+          add_min(sum + kLanes, min.high, input_sum);
+        }
       }
     } else {
 #pragma GCC unroll 2
       for (int half = 0; half < 2; ++half) {
         __m256i dots[kRows];
-        dots8<kGroup, kRows>(panel + codes_offset + half * sizeof(__m256i), rows, g * kGroup, dots);
+        const uint8_t* codes = panel + format.codes_at + half * sizeof(__m256i);
+        if constexpr (kKind == PanelKind::kCode8) {
+          dots8<kRows>(codes, rows, g * kGroup, dots);
+        } else {
+          dots6<kGroup, kRows>(codes, rows, g * kGroup, dots);
+        }
 #pragma GCC unroll 4
         for (int r = 0; r < kRows; ++r) {
-          const __m256i offset = _mm256_castps_si256(rows.broadcast(r, offsets_part, g));
-          const __m256 input_scale = rows.broadcast(r, parts.scales, input_group);
-          const __m256 input_sum = kHasMin ? rows.broadcast(r, sums_part, g) : _mm256_setzero_ps();
-          add_group<kHasMin>(total + r * kPanelOutputs + half * kLanes, _mm256_add_epi32(dots[r], offset),
-                             half == 0 ? scale.low : scale.high, half == 0 ? min.low : min.high, input_scale,
-                             input_sum);
+          // From the middle of 4-bit codes to that of these.
+          const __m256i offset =
+              _mm256_slli_epi32(rows.broadcast_integer(r, offsets_part, g), kKind == PanelKind::kCode8 ? 4 : 2);
+          float* sum = total + r * kPanelOutputs + half * kLanes;
+          add_group(sum, _mm256_add_epi32(dots[r], offset), half == 0 ? scale.low : scale.high,
+                    rows.broadcast(r, parts.scales, input_group));
+          if constexpr (kHasMin) add_min(sum, half == 0 ? min.low : min.high, rows.broadcast(r, sums_part, g));
         }
       }
     }
@@ -213,7 +236,6 @@ template <PanelKind kKind, bool kHasMin, int32_t kGroup, int kRows>
 }
 
 // The panel's codes of `groups` groups as signed 16-bit numbers: for each two k, [16][2].
-template <int32_t kGroup>
 static inline void widen_codes(const PanelFormat& format, const uint8_t* codes, int64_t groups, int16_t* out) {
   const __m256i first = _mm256_setr_epi8(0, -1, 1, -1, 4, -1, 5, -1, 8, -1, 9, -1, 12, -1, 13, -1,  //
                                          0, -1, 1, -1, 4, -1, 5, -1, 8, -1, 9, -1, 12, -1, 13, -1);
@@ -222,7 +244,7 @@ static inline void widen_codes(const PanelFormat& format, const uint8_t* codes, 
   const __m256i offset = _mm256_set1_epi16(128);
   __m256i* to = reinterpret_cast<__m256i*>(out);
   for (int64_t g = 0; g < groups; ++g, codes += format.step_bytes) {
-    for (int32_t i = 0; i < kGroup; i += 4, to += 4) {
+    for (int32_t i = 0; i < kInt8Codes; i += 4, to += 4) {
       const __m256i* quads = reinterpret_cast<const __m256i*>(codes + i * kPanelOutputs);
       const __m256i low = _mm256_loadu_si256(quads);
       const __m256i high = _mm256_loadu_si256(quads + 1);
@@ -236,23 +258,20 @@ static inline void widen_codes(const PanelFormat& format, const uint8_t* codes, 
 
 // sums [kRows, 16] += the groups from `group_begin` on, whose codes are in `wide` and whose constants begin at `step`,
 // times the rows.
-template <bool kHasMin, int32_t kGroup, int kRows>
+template <int kRows>
 [[gnu::noinline]] void multiply_wide_rows(const PanelFormat& format, const uint8_t* step, const int16_t* wide,
                                           int64_t group_begin, int64_t groups, const Rows<kRows>& given, float* sums) {
   const Rows<kRows> rows = given;
   const Int8Format& parts = *rows.format;
-  const size_t sums_part = kGroup == kInt8Codes ? parts.sums : parts.half_sums;
-  const bool half_scales = format.half_scales;
-  const size_t scales_bytes = kPanelOutputs * (half_scales ? 2 : 4);
   const __m256i* weights = reinterpret_cast<const __m256i*>(wide);
-  for (int64_t g = group_begin; g < group_begin + groups; ++g, step += format.step_bytes, weights += kGroup) {
+  for (int64_t g = group_begin; g < group_begin + groups; ++g, step += format.step_bytes, weights += kInt8Codes) {
     __m256i low[kRows];
     __m256i high[kRows];
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) low[r] = high[r] = _mm256_setzero_si256();
-    const size_t inputs_at = parts.wide + static_cast<size_t>(g) * kGroup * sizeof(int16_t);
+    const size_t inputs_at = parts.wide + static_cast<size_t>(g) * kInt8Codes * sizeof(int16_t);
 #pragma GCC unroll 16
-    for (int32_t i = 0; i < kGroup / 2; ++i) {
+    for (int32_t i = 0; i < kInt8Codes / 2; ++i) {
       const __m256i low_weights = _mm256_loadu_si256(weights + 2 * i);
       const __m256i high_weights = _mm256_loadu_si256(weights + 2 * i + 1);
 #pragma GCC unroll 4
@@ -262,39 +281,35 @@ template <bool kHasMin, int32_t kGroup, int kRows>
         add_wide_products(high[r], high_weights, inputs);
       }
     }
-    const Halves scale = load_scales(half_scales, step);
-    const Halves min = kHasMin ? load_scales(half_scales, step + scales_bytes) : Halves();
+    const PanelVector scale = load_halves(step);
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) {
-      const __m256 input_scale = rows.broadcast(r, parts.scales, g * kGroup / kInt8Codes);
-      const __m256 input_sum = kHasMin ? rows.broadcast(r, sums_part, g) : _mm256_setzero_ps();
+      const __m256 input_scale = rows.broadcast(r, parts.scales, g);
       float* sum = sums + r * kPanelOutputs;
-      add_group<kHasMin>(sum, low[r], scale.low, min.low, input_scale, input_sum);
-      add_group<kHasMin>(sum + kLanes, high[r], scale.high, min.high, input_scale, input_sum);
+      add_group(sum, low[r], scale.low, input_scale);
+      add_group(sum + kLanes, high[r], scale.high, input_scale);
     }
   }
 }
 
 // Up to kWideRowsMax rows, in blocks of k whose widened codes take half of the first-level cache.
-template <bool kHasMin, int32_t kGroup>
 void multiply_wide(const PanelFormat& format, const uint8_t* panel, const Int8Format* parts, const uint8_t* row,
                    int64_t rows, const Outputs& out) {
   alignas(32) int16_t wide[kWideK * kPanelOutputs];
   alignas(32) float sums[kWideRowsMax * kPanelOutputs];
   for (int64_t i = 0; i < rows * kPanelOutputs; i += kLanes) _mm256_store_ps(sums + i, _mm256_setzero_ps());
-  const size_t codes_offset = kPanelOutputs * (format.half_scales ? 2 : 4) * (kHasMin ? 2 : 1);
-  const int64_t groups = parts->k / kGroup;
-  constexpr int64_t kGroupsAtOnce = kWideK / kGroup;
+  const int64_t groups = parts->k / kInt8Codes;
+  constexpr int64_t kGroupsAtOnce = kWideK / kInt8Codes;
   for (int64_t begin = 0; begin < groups; begin += kGroupsAtOnce) {
     const int64_t count = groups - begin < kGroupsAtOnce ? groups - begin : kGroupsAtOnce;
     const uint8_t* step = panel + static_cast<size_t>(begin) * format.step_bytes;
-    widen_codes<kGroup>(format, step + codes_offset, count, wide);
+    widen_codes(format, step + format.codes_at, count, wide);
     for (int64_t r = 0; r < rows;) {
       const auto some = [&](auto rows_at) {
         rows_at.format = parts;
         constexpr int64_t kCount = sizeof(rows_at.at) / sizeof(rows_at.at[0]);
         for (int64_t i = 0; i < kCount; ++i) rows_at.at[i] = row + static_cast<size_t>(r + i) * parts->row_bytes;
-        multiply_wide_rows<kHasMin, kGroup>(format, step, wide, begin, count, rows_at, sums + r * kPanelOutputs);
+        multiply_wide_rows(format, step, wide, begin, count, rows_at, sums + r * kPanelOutputs);
         r += kCount;
       };
       const int64_t left = rows - r;
@@ -333,7 +348,7 @@ void multiply_panel(const PanelFormat& format, const uint8_t* panel, const Int8F
   if constexpr (kKind == PanelKind::kCode8) {
     for (int64_t count; rows >= kWideRows; rows -= count) {
       count = rows < kWideRowsMax ? rows : kWideRowsMax;
-      multiply_wide<kHasMin, kGroup>(format, panel, parts, row, count, out);
+      multiply_wide(format, panel, parts, row, count, out);
       row += static_cast<size_t>(count) * parts->row_bytes;
       out.at += count * out.stride;
     }
@@ -363,11 +378,16 @@ void multiply_panel(const PanelFormat& format, const uint8_t* panel, const Int8F
   }
 }
 
-template <PanelKind kKind, bool kHasMin>
-void multiply_groups(const PanelFormat& format, const uint8_t* panel, const Int8Format* parts, const uint8_t* row,
-                     int64_t rows, const Outputs& out) {
-  if (format.group == kInt8Codes) return multiply_panel<kKind, kHasMin, 32>(format, panel, parts, row, rows, out);
-  multiply_panel<kKind, kHasMin, 16>(format, panel, parts, row, rows, out);
+template <PanelKind kKind>
+void multiply_kind(const PanelFormat& format, const uint8_t* panel, const Int8Format* parts, const uint8_t* row,
+                   int64_t rows, const Outputs& out) {
+  const bool whole = format.group == kInt8Codes;
+  if (format.has_min) {
+    if (whole) return multiply_panel<kKind, true, 32>(format, panel, parts, row, rows, out);
+    return multiply_panel<kKind, true, 16>(format, panel, parts, row, rows, out);
+  }
+  if (whole) return multiply_panel<kKind, false, 32>(format, panel, parts, row, rows, out);
+  multiply_panel<kKind, false, 16>(format, panel, parts, row, rows, out);
 }
 
 }  // namespace
@@ -378,14 +398,12 @@ void multiply_codes_avx2(const PanelFormat* format, const void* panel, int32_t p
   const uint8_t* inputs = static_cast<const uint8_t*>(row);
   for (int32_t p = 0; p < panels; ++p, weights += format->panel_bytes) {
     const Outputs outputs = {out + p * kPanelOutputs, out_stride, accumulate};
-    if (format->kind == PanelKind::kCode4 && format->has_min) {
-      multiply_groups<PanelKind::kCode4, true>(*format, weights, parts, inputs, rows, outputs);
-    } else if (format->kind == PanelKind::kCode4) {
-      multiply_groups<PanelKind::kCode4, false>(*format, weights, parts, inputs, rows, outputs);
-    } else if (format->has_min) {
-      multiply_groups<PanelKind::kCode8, true>(*format, weights, parts, inputs, rows, outputs);
+    if (format->kind == PanelKind::kCode8) {
+      multiply_panel<PanelKind::kCode8, false, kInt8Codes>(*format, weights, parts, inputs, rows, outputs);
+    } else if (format->kind == PanelKind::kCode6) {
+      multiply_kind<PanelKind::kCode6>(*format, weights, parts, inputs, rows, outputs);
     } else {
-      multiply_groups<PanelKind::kCode8, false>(*format, weights, parts, inputs, rows, outputs);
+      multiply_kind<PanelKind::kCode4>(*format, weights, parts, inputs, rows, outputs);
     }
   }
 }

@@ -15,9 +15,14 @@ namespace {
 // Two panels share each broadcast activation; 2 x 6 sums are enough to keep two units busy whose latency is 5 cycles.
 constexpr int64_t kRowsMax = 6;
 
-static inline __m512 load_scales(bool half_scales, const uint8_t* at) {
-  if (half_scales) return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(at)));
-  return _mm512_loadu_ps(at);
+// Scales or mins of a group: halves, or factors of those of its super-block.
+static inline __m512 load_halves(const uint8_t* at) {
+  return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(at)));
+}
+static inline __m512 load_scales(bool factors, const uint8_t* at, const uint8_t* super) {
+  if (!factors) return load_halves(at);
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
+  return _mm512_mul_ps(load_halves(super), _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes)));
 }
 
 // Four activations in every lane.
@@ -48,6 +53,46 @@ struct Rows {
   }
 };
 
+// Codes of consecutive k: how many vectors of quads are packed together, each of them, and how far kCode4Middle is from
+// the middle of the codes.
+template <PanelKind kKind>
+struct Codes;
+
+template <>
+struct Codes<PanelKind::kCode8> {
+  static constexpr int kVectors = 1;
+  static constexpr int kBytesPerK = 16;
+  static constexpr int kOffsetShift = 4;
+  static inline __m512i quads(const uint8_t* at, int) { return _mm512_loadu_si512(at); }
+};
+
+template <>
+struct Codes<PanelKind::kCode4> {
+  static constexpr int kVectors = 2;
+  static constexpr int kBytesPerK = 8;
+  static constexpr int kOffsetShift = 0;
+  static inline __m512i quads(const uint8_t* at, int vector) {
+    const __m512i bytes = _mm512_loadu_si512(at);
+    return _mm512_and_si512(vector == 0 ? bytes : _mm512_srli_epi16(bytes, 4), _mm512_set1_epi8(15));
+  }
+};
+
+template <>
+struct Codes<PanelKind::kCode6> {
+  static constexpr int kVectors = 4;
+  static constexpr int kBytesPerK = 12;
+  static constexpr int kOffsetShift = 2;
+  static inline __m512i quads(const uint8_t* at, int vector) {
+    const __m512i low = Codes<PanelKind::kCode4>::quads(at + vector / 2 * 64, vector % 2);
+    const __m512i high = _mm512_loadu_si512(at + 128);
+    const __m512i pairs = vector == 0   ? _mm512_slli_epi16(high, 4)
+                          : vector == 1 ? _mm512_slli_epi16(high, 2)
+                          : vector == 2 ? high
+                                        : _mm512_srli_epi16(high, 2);
+    return _mm512_ternarylogic_epi64(low, pairs, _mm512_set1_epi8(0x30), 0xf8);  // low | (pairs & 0x30)
+  }
+};
+
 // kPanels panels times the rows.
 template <PanelKind kKind, bool kHasMin, int32_t kGroup, int kPanels, int kRows>
 [[gnu::noinline]] void multiply_rows(const PanelFormat& format, const uint8_t* panel, const Rows<kRows>& given,
@@ -57,12 +102,11 @@ template <PanelKind kKind, bool kHasMin, int32_t kGroup, int kPanels, int kRows>
   const Int8Format& parts = *rows.format;
   const size_t sums_part = kGroup == kInt8Codes ? parts.sums : parts.half_sums;
   const size_t offsets_part = kGroup == kInt8Codes ? parts.offsets : parts.half_offsets;
-  const bool half_scales = format.half_scales;
-  const size_t scales_bytes = kPanelOutputs * (half_scales ? 2 : 4);
-  const size_t codes_offset = scales_bytes * (kHasMin ? 2 : 1);
+  const bool factors = format.scale_factors;
   const size_t panel_bytes = format.panel_bytes;
   const int64_t groups = parts.k / kGroup;
-  const __m512i mask = _mm512_set1_epi8(15);
+  const uint8_t* const supers_at = panel;
+  panel += format.steps_at;
   __m512 total[kPanels][kRows];
 #pragma GCC unroll 2
   for (int p = 0; p < kPanels; ++p) {
@@ -70,69 +114,46 @@ template <PanelKind kKind, bool kHasMin, int32_t kGroup, int kPanels, int kRows>
     for (int r = 0; r < kRows; ++r) total[p][r] = _mm512_setzero_ps();
   }
   for (int64_t g = 0; g < groups; ++g, panel += format.step_bytes) {
-    for (const uint8_t* to = ahead.at + ahead.bytes; ahead.at < to && ahead.at < ahead.end; ahead.at += kLineBytes) {
-#pragma GCC unroll 2
-      for (int p = 0; p < kPanels; ++p) {
-        _mm_prefetch(reinterpret_cast<const char*>(ahead.at + static_cast<size_t>(p) * ahead.stride), _MM_HINT_T0);
-      }
-    }
+    ask_ahead(ahead, kPanels);
     __m512i dots[kPanels][kRows];
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
       __m512i start = _mm512_setzero_si512();
-      if constexpr (kKind == PanelKind::kCode8 || !kHasMin) start = rows.broadcast_integer(r, offsets_part, g);
-      if constexpr (kKind == PanelKind::kCode4 && !kHasMin) start = _mm512_srai_epi32(start, 4);
+      if constexpr (kKind != PanelKind::kCode4 || !kHasMin) {
+        start = _mm512_slli_epi32(rows.broadcast_integer(r, offsets_part, g), Codes<kKind>::kOffsetShift);
+      }
 #pragma GCC unroll 2
       for (int p = 0; p < kPanels; ++p) dots[p][r] = start;
     }
-    const uint8_t* codes = panel + codes_offset;
-    if constexpr (kKind == PanelKind::kCode4) {
+    constexpr int kVectors = Codes<kKind>::kVectors;
+    const uint8_t* codes = panel + format.codes_at;
+#pragma GCC unroll 8
+    for (int32_t i = 0; i < kGroup; i += 4 * kVectors) {
 #pragma GCC unroll 4
-      for (int32_t i = 0; i < kGroup; i += 8) {
-        __m512i low[kPanels];
-        __m512i high[kPanels];
+      for (int v = 0; v < kVectors; ++v) {
+        __m512i quads[kPanels];
 #pragma GCC unroll 2
         for (int p = 0; p < kPanels; ++p) {
-          const __m512i bytes =
-              _mm512_loadu_si512(codes + static_cast<size_t>(p) * panel_bytes + i / 2 * kPanelOutputs);
-          low[p] = _mm512_and_si512(bytes, mask);
-          high[p] = _mm512_and_si512(_mm512_srli_epi16(bytes, 4), mask);
+          quads[p] =
+              Codes<kKind>::quads(codes + static_cast<size_t>(p) * panel_bytes + i * Codes<kKind>::kBytesPerK, v);
         }
 #pragma GCC unroll 8
         for (int r = 0; r < kRows; ++r) {
-          const __m512i inputs = broadcast_quad(rows.at[r] + g * kGroup + i);
+          const __m512i inputs = broadcast_quad(rows.at[r] + g * kGroup + i + 4 * v);
 #pragma GCC unroll 2
-          for (int p = 0; p < kPanels; ++p) dots[p][r] = _mm512_dpbusd_epi32(dots[p][r], low[p], inputs);
-        }
-#pragma GCC unroll 8
-        for (int r = 0; r < kRows; ++r) {
-          const __m512i inputs = broadcast_quad(rows.at[r] + g * kGroup + i + 4);
-#pragma GCC unroll 2
-          for (int p = 0; p < kPanels; ++p) dots[p][r] = _mm512_dpbusd_epi32(dots[p][r], high[p], inputs);
-        }
-      }
-    } else {
-#pragma GCC unroll 8
-      for (int32_t i = 0; i < kGroup; i += 4) {
-        __m512i bytes[kPanels];
-#pragma GCC unroll 2
-        for (int p = 0; p < kPanels; ++p) {
-          bytes[p] = _mm512_loadu_si512(codes + static_cast<size_t>(p) * panel_bytes + i * kPanelOutputs);
-        }
-#pragma GCC unroll 8
-        for (int r = 0; r < kRows; ++r) {
-          const __m512i inputs = broadcast_quad(rows.at[r] + g * kGroup + i);
-#pragma GCC unroll 2
-          for (int p = 0; p < kPanels; ++p) dots[p][r] = _mm512_dpbusd_epi32(dots[p][r], bytes[p], inputs);
+          for (int p = 0; p < kPanels; ++p) dots[p][r] = _mm512_dpbusd_epi32(dots[p][r], quads[p], inputs);
         }
       }
     }
     const int64_t input_group = g * kGroup / kInt8Codes;
+    const uint8_t* super = supers_at + static_cast<size_t>(g * kGroup / kSuperBlockK) * format.super_bytes;
 #pragma GCC unroll 2
     for (int p = 0; p < kPanels; ++p) {
-      const uint8_t* constants = panel + static_cast<size_t>(p) * panel_bytes;
-      const __m512 scale = load_scales(half_scales, constants);
-      const __m512 min = kHasMin ? load_scales(half_scales, constants + scales_bytes) : _mm512_setzero_ps();
+      const uint8_t* at = panel + static_cast<size_t>(p) * panel_bytes;
+      const uint8_t* supers = super + static_cast<size_t>(p) * panel_bytes;
+      const __m512 scale = load_scales(factors, at, supers);
+      __m512 min = _mm512_setzero_ps();
+      if constexpr (kHasMin) min = load_scales(factors, at + format.scale_bytes, supers + kHalvesBytes);
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {
         const __m512 product = _mm512_mul_ps(_mm512_cvtepi32_ps(dots[p][r]), scale);
@@ -219,6 +240,16 @@ void multiply_groups(const PanelFormat& format, const uint8_t* panel, int32_t pa
   }
 }
 
+template <PanelKind kKind>
+void multiply_kind(const PanelFormat& format, const uint8_t* panel, int32_t panels, const Int8Format* parts,
+                   const uint8_t* row, int64_t rows, const Outputs& out) {
+  if (format.has_min) {
+    multiply_groups<kKind, true>(format, panel, panels, parts, row, rows, out);
+  } else {
+    multiply_groups<kKind, false>(format, panel, panels, parts, row, rows, out);
+  }
+}
+
 }  // namespace
 
 void multiply_codes_avx512(const PanelFormat* format, const void* panel, int32_t panels, const Int8Format* parts,
@@ -226,14 +257,12 @@ void multiply_codes_avx512(const PanelFormat* format, const void* panel, int32_t
   const uint8_t* weights = static_cast<const uint8_t*>(panel);
   const uint8_t* inputs = static_cast<const uint8_t*>(row);
   const Outputs outputs = {out, out_stride, accumulate};
-  if (format->kind == PanelKind::kCode4 && format->has_min) {
-    multiply_groups<PanelKind::kCode4, true>(*format, weights, panels, parts, inputs, rows, outputs);
-  } else if (format->kind == PanelKind::kCode4) {
-    multiply_groups<PanelKind::kCode4, false>(*format, weights, panels, parts, inputs, rows, outputs);
-  } else if (format->has_min) {
-    multiply_groups<PanelKind::kCode8, true>(*format, weights, panels, parts, inputs, rows, outputs);
+  if (format->kind == PanelKind::kCode8) {
+    multiply_panels<PanelKind::kCode8, false, kInt8Codes>(*format, weights, panels, parts, inputs, rows, outputs);
+  } else if (format->kind == PanelKind::kCode6) {
+    multiply_kind<PanelKind::kCode6>(*format, weights, panels, parts, inputs, rows, outputs);
   } else {
-    multiply_groups<PanelKind::kCode8, false>(*format, weights, panels, parts, inputs, rows, outputs);
+    multiply_kind<PanelKind::kCode4>(*format, weights, panels, parts, inputs, rows, outputs);
   }
 }
 

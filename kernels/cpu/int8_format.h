@@ -7,7 +7,8 @@
 //   scales        [groups] float
 //   sums          [groups] float: scale * (sum of the group's codes), which a weight's min is multiplied with
 //   half_sums     [groups * 2] float: likewise of each half of a group, for weights in groups of 16
-//   offsets       [groups] int32: -128 * (sum of the group's codes), which takes the 128 off the codes of a weight
+//   offsets       [groups] int32: -kCode4Middle * (sum of the group's codes), which takes the middle off
+//                 a weight's codes
 //   half_offsets  [groups * 2] int32: likewise of each half
 //
 // Parts of one kind lie together, so that a product fetches only those that its weight needs.

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "kernels/check.h"
+#include "kernels/cpu/panel_format.h"
 
 namespace twostroke {
 namespace {
@@ -81,9 +82,9 @@ void quantise_row(const Int8Format& format, std::byte* row, std::span<const floa
     sums[g] = scale * static_cast<float>(first + second);
     half_sums[2 * g] = scale * static_cast<float>(first);
     half_sums[2 * g + 1] = scale * static_cast<float>(second);
-    offsets[g] = -128 * (first + second);
-    half_offsets[2 * g] = -128 * first;
-    half_offsets[2 * g + 1] = -128 * second;
+    offsets[g] = -kCode4Middle * (first + second);
+    half_offsets[2 * g] = -kCode4Middle * first;
+    half_offsets[2 * g + 1] = -kCode4Middle * second;
   }
 }
 

@@ -7,23 +7,18 @@
 namespace twostroke {
 namespace {
 
-// The 16 weights of one k.
-struct Weights {
-  __m256 low;
-  __m256 high;
-};
-
-// A Reader walks one panel: enter(step) loads what a step (panel_format.h) has in common, then read(i, use) calls
-// use(j, weights) with the weights of its k = i + j for j = 0, 1, ... kAtOnce - 1; i is a multiple of kAtOnce.
+// A Reader walks one panel: enter(step, super) loads what a step (panel_format.h) has in common, of whose super-block
+// scales begin at `super` if it has any; then read(i, use) calls use(j, weights) with the weights of its k = i + j for
+// j = 0, 1, ... kAtOnce - 1; i is a multiple of kAtOnce.
 
 struct Float32Reader {
   static constexpr int kAtOnce = 1;
   const float* step;
   explicit Float32Reader(const PanelFormat&) {}
-  void enter(const uint8_t* at) { step = reinterpret_cast<const float*>(at); }
+  void enter(const uint8_t* at, const uint8_t*) { step = reinterpret_cast<const float*>(at); }
   template <typename Use>
   void read(int32_t, Use use) const {
-    use(0, Weights{_mm256_loadu_ps(step), _mm256_loadu_ps(step + kLanes)});
+    use(0, PanelVector{_mm256_loadu_ps(step), _mm256_loadu_ps(step + kLanes)});
   }
 };
 
@@ -31,10 +26,10 @@ struct Float16Reader {
   static constexpr int kAtOnce = 1;
   const __m128i* step;
   explicit Float16Reader(const PanelFormat&) {}
-  void enter(const uint8_t* at) { step = reinterpret_cast<const __m128i*>(at); }
+  void enter(const uint8_t* at, const uint8_t*) { step = reinterpret_cast<const __m128i*>(at); }
   template <typename Use>
   void read(int32_t, Use use) const {
-    use(0, Weights{_mm256_cvtph_ps(_mm_loadu_si128(step)), _mm256_cvtph_ps(_mm_loadu_si128(step + 1))});
+    use(0, PanelVector{_mm256_cvtph_ps(_mm_loadu_si128(step)), _mm256_cvtph_ps(_mm_loadu_si128(step + 1))});
   }
 };
 
@@ -42,38 +37,33 @@ struct Bfloat16Reader {
   static constexpr int kAtOnce = 1;
   const __m128i* step;
   explicit Bfloat16Reader(const PanelFormat&) {}
-  void enter(const uint8_t* at) { step = reinterpret_cast<const __m128i*>(at); }
+  void enter(const uint8_t* at, const uint8_t*) { step = reinterpret_cast<const __m128i*>(at); }
   static __m256 widen(__m128i bits) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16)); }
   template <typename Use>
   void read(int32_t, Use use) const {
-    use(0, Weights{widen(_mm_loadu_si128(step)), widen(_mm_loadu_si128(step + 1))});
+    use(0, PanelVector{widen(_mm_loadu_si128(step)), widen(_mm_loadu_si128(step + 1))});
   }
 };
 
-inline Weights load_scales(const PanelFormat& format, const uint8_t* at) {
-  if (format.half_scales) {
-    const __m128i* halves = reinterpret_cast<const __m128i*>(at);
-    return {_mm256_cvtph_ps(_mm_loadu_si128(halves)), _mm256_cvtph_ps(_mm_loadu_si128(halves + 1))};
-  }
-  const float* floats = reinterpret_cast<const float*>(at);
-  return {_mm256_loadu_ps(floats), _mm256_loadu_ps(floats + kLanes)};
-}
+struct Integers {
+  __m256i low;   // of outputs 0 to 7
+  __m256i high;  // of outputs 8 to 15
+};
 
 template <bool kHasMin>
 struct ScaledReader {
   const PanelFormat& format;
-  Weights scale;
-  Weights min;
+  PanelVector scale;
+  PanelVector min;
   const uint8_t* codes;
 
   explicit ScaledReader(const PanelFormat& panel_format) : format(panel_format) {}
-  void enter(const uint8_t* at) {
-    const int32_t bytes = kPanelOutputs * (format.half_scales ? 2 : 4);
-    scale = load_scales(format, at);
-    if constexpr (kHasMin) min = load_scales(format, at + bytes);
-    codes = at + bytes * (kHasMin ? 2 : 1);
+  void enter(const uint8_t* at, const uint8_t* super) {
+    scale = load_scales(format.scale_factors, at, super);
+    if constexpr (kHasMin) min = load_scales(format.scale_factors, at + format.scale_bytes, super + kHalvesBytes);
+    codes = at + format.codes_at;
   }
-  Weights apply(__m256i low, __m256i high) const {
+  PanelVector apply(__m256i low, __m256i high) const {
     const __m256 x = _mm256_cvtepi32_ps(low);
     const __m256 y = _mm256_cvtepi32_ps(high);
     if constexpr (kHasMin) return {_mm256_fmadd_ps(scale.low, x, min.low), _mm256_fmadd_ps(scale.high, y, min.high)};
@@ -81,21 +71,20 @@ struct ScaledReader {
   }
 };
 
-template <bool kHasMin>
-struct Code8Reader : ScaledReader<kHasMin> {
+struct Code8Reader : ScaledReader<false> {
   static constexpr int kAtOnce = 4;
-  using ScaledReader<kHasMin>::ScaledReader;
+  using ScaledReader<false>::ScaledReader;
   template <typename Use>
   void read(int32_t i, Use use) const {
-    const __m256i* quads = reinterpret_cast<const __m256i*>(this->codes + i * kPanelOutputs);
+    const __m256i* quads = reinterpret_cast<const __m256i*>(codes + i * kPanelOutputs);
     const __m256i offset = _mm256_set1_epi8(-128);  // from code + 128 back to the signed code
     const __m256i low = _mm256_xor_si256(_mm256_loadu_si256(quads), offset);
     const __m256i high = _mm256_xor_si256(_mm256_loadu_si256(quads + 1), offset);
     const auto signed_byte = [](__m256i x, int j) { return _mm256_srai_epi32(_mm256_slli_epi32(x, 24 - 8 * j), 24); };
-    use(0, this->apply(signed_byte(low, 0), signed_byte(high, 0)));
-    use(1, this->apply(signed_byte(low, 1), signed_byte(high, 1)));
-    use(2, this->apply(signed_byte(low, 2), signed_byte(high, 2)));
-    use(3, this->apply(signed_byte(low, 3), signed_byte(high, 3)));
+    use(0, apply(signed_byte(low, 0), signed_byte(high, 0)));
+    use(1, apply(signed_byte(low, 1), signed_byte(high, 1)));
+    use(2, apply(signed_byte(low, 2), signed_byte(high, 2)));
+    use(3, apply(signed_byte(low, 3), signed_byte(high, 3)));
   }
 };
 
@@ -123,6 +112,30 @@ struct Code4Reader : ScaledReader<kHasMin> {
   }
 };
 
+template <bool kHasMin>
+struct Code6Reader : ScaledReader<kHasMin> {
+  static constexpr int kAtOnce = 16;
+  using ScaledReader<kHasMin>::ScaledReader;
+  template <typename Use>
+  void read(int32_t i, Use use) const {
+    const __m256i* unit = reinterpret_cast<const __m256i*>(this->codes + i * 3 / 4 * kPanelOutputs);
+    const Integers first = {_mm256_loadu_si256(unit), _mm256_loadu_si256(unit + 1)};
+    const Integers second = {_mm256_loadu_si256(unit + 2), _mm256_loadu_si256(unit + 3)};
+    const Integers upper = {_mm256_loadu_si256(unit + 4), _mm256_loadu_si256(unit + 5)};
+    // k = 4q + j has its lower bits at bit 8j + 4 (q % 2), its upper ones at 8j + 2q.
+    const auto code = [](__m256i lower, __m256i pairs, int q, int j) {
+      const __m256i low = _mm256_and_si256(_mm256_srli_epi32(lower, 8 * j + 4 * (q % 2)), _mm256_set1_epi32(15));
+      const __m256i high = _mm256_and_si256(_mm256_srli_epi32(pairs, 8 * j + 2 * q), _mm256_set1_epi32(3));
+      return _mm256_sub_epi32(_mm256_or_si256(low, _mm256_slli_epi32(high, 4)), _mm256_set1_epi32(32));
+    };
+#pragma GCC unroll 16
+    for (int j = 0; j < kAtOnce; ++j) {
+      const Integers& lower = j < 8 ? first : second;
+      use(j, this->apply(code(lower.low, upper.low, j / 4, j % 4), code(lower.high, upper.high, j / 4, j % 4)));
+    }
+  }
+};
+
 // Asks for the part of a panel that will be read when `at` is kPrefetchAhead further. Of plain numbers a step is a line
 // or half of one.
 static inline void ask_ahead(const PanelFormat& format, const uint8_t* at) {
@@ -131,16 +144,21 @@ static inline void ask_ahead(const PanelFormat& format, const uint8_t* at) {
   }
 }
 
+// The scales of the super-block of k.
+static inline const uint8_t* super_at(const PanelFormat& format, const uint8_t* panel, int64_t k) {
+  return panel + static_cast<size_t>(k / kSuperBlockK) * format.super_bytes;
+}
+
 // kGroup is 1 for plain numbers.
 template <typename Reader, int32_t kGroup>
 void expand(const PanelFormat& format, const uint8_t* panel, int64_t k_begin, int64_t k_count, float* out) {
   Reader reader(format);
-  const uint8_t* step = panel + static_cast<size_t>(k_begin / kGroup) * format.step_bytes;
+  const uint8_t* step = panel + format.steps_at + static_cast<size_t>(k_begin / kGroup) * format.step_bytes;
   for (int64_t k = 0; k < k_count; k += kGroup, step += format.step_bytes) {
     ask_ahead(format, step);
-    reader.enter(step);
+    reader.enter(step, super_at(format, panel, k_begin + k));
     for (int32_t i = 0; i < kGroup; i += Reader::kAtOnce) {
-      reader.read(i, [&](int j, Weights weights) {
+      reader.read(i, [&](int j, PanelVector weights) {
         _mm256_storeu_ps(out + (k + i + j) * kPanelOutputs, weights.low);
         _mm256_storeu_ps(out + (k + i + j) * kPanelOutputs + kLanes, weights.high);
       });
@@ -154,20 +172,21 @@ void multiply_panels(const PanelFormat& format, const uint8_t* panel, const floa
   Reader first(format);
   Reader second(format);
   __m256 sums[4] = {_mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps()};
-  const uint8_t* step = panel;
+  const uint8_t* step = panel + format.steps_at;
   for (int64_t base = 0; base < k; base += kGroup, step += format.step_bytes) {
     ask_ahead(format, step);
     if constexpr (kPanels == 2) ask_ahead(format, step + format.panel_bytes);
-    first.enter(step);
-    if constexpr (kPanels == 2) second.enter(step + format.panel_bytes);
+    const uint8_t* super = super_at(format, panel, base);
+    first.enter(step, super);
+    if constexpr (kPanels == 2) second.enter(step + format.panel_bytes, super + format.panel_bytes);
     for (int32_t i = 0; i < kGroup; i += Reader::kAtOnce) {
-      first.read(i, [&](int j, Weights weights) {
+      first.read(i, [&](int j, PanelVector weights) {
         const __m256 input = _mm256_broadcast_ss(x + base + i + j);
         sums[0] = _mm256_fmadd_ps(input, weights.low, sums[0]);
         sums[1] = _mm256_fmadd_ps(input, weights.high, sums[1]);
       });
       if constexpr (kPanels == 2) {
-        second.read(i, [&](int j, Weights weights) {
+        second.read(i, [&](int j, PanelVector weights) {
           const __m256 input = _mm256_broadcast_ss(x + base + i + j);
           sums[2] = _mm256_fmadd_ps(input, weights.low, sums[2]);
           sums[3] = _mm256_fmadd_ps(input, weights.high, sums[3]);
@@ -196,6 +215,11 @@ struct ReaderOf {
   using Type = Reader;
   static constexpr int32_t kSize = kGroup;
 };
+template <typename Reader, typename Use>
+inline void dispatch_group(const PanelFormat& format, Use use) {
+  if (format.group == 32) return use(ReaderOf<Reader, 32>());
+  use(ReaderOf<Reader, 16>());
+}
 template <typename Use>
 inline void dispatch(const PanelFormat& format, Use use) {
   switch (format.kind) {
@@ -206,19 +230,13 @@ inline void dispatch(const PanelFormat& format, Use use) {
     case PanelKind::kBfloat16:
       return use(ReaderOf<Bfloat16Reader, 1>());
     case PanelKind::kCode8:
-      if (format.has_min) {
-        if (format.group == 32) return use(ReaderOf<Code8Reader<true>, 32>());
-        return use(ReaderOf<Code8Reader<true>, 16>());
-      }
-      if (format.group == 32) return use(ReaderOf<Code8Reader<false>, 32>());
-      return use(ReaderOf<Code8Reader<false>, 16>());
+      return use(ReaderOf<Code8Reader, 32>());
+    case PanelKind::kCode6:
+      if (format.has_min) return dispatch_group<Code6Reader<true>>(format, use);
+      return dispatch_group<Code6Reader<false>>(format, use);
     case PanelKind::kCode4:
-      if (format.has_min) {
-        if (format.group == 32) return use(ReaderOf<Code4Reader<true>, 32>());
-        return use(ReaderOf<Code4Reader<true>, 16>());
-      }
-      if (format.group == 32) return use(ReaderOf<Code4Reader<false>, 32>());
-      return use(ReaderOf<Code4Reader<false>, 16>());
+      if (format.has_min) return dispatch_group<Code4Reader<true>>(format, use);
+      return dispatch_group<Code4Reader<false>>(format, use);
   }
 }
 

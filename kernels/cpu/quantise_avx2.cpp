@@ -75,9 +75,9 @@ void quantise_avx2(const Int8Format* format, void* row, const float* in) {
     sums[g] = scale * static_cast<float>(first + second);
     half_sums[2 * g] = scale * static_cast<float>(first);
     half_sums[2 * g + 1] = scale * static_cast<float>(second);
-    offsets[g] = -128 * (first + second);
-    half_offsets[2 * g] = -128 * first;
-    half_offsets[2 * g + 1] = -128 * second;
+    offsets[g] = -kCode4Middle * (first + second);
+    half_offsets[2 * g] = -kCode4Middle * first;
+    half_offsets[2 * g + 1] = -kCode4Middle * second;
   }
 }
 

@@ -11,6 +11,26 @@ namespace twostroke {
 
 enum : int32_t { kLanes = 8 };
 
+// A number for each output of a panel.
+struct PanelVector {
+  __m256 low;   // of outputs 0 to 7
+  __m256 high;  // of outputs 8 to 15
+};
+
+// Scales or mins of a group (panel_format.h): halves, or factors of those of its super-block.
+static inline PanelVector load_halves(const uint8_t* at) {
+  const __m128i* halves = reinterpret_cast<const __m128i*>(at);
+  return {_mm256_cvtph_ps(_mm_loadu_si128(halves)), _mm256_cvtph_ps(_mm_loadu_si128(halves + 1))};
+}
+static inline PanelVector load_scales(bool factors, const uint8_t* at, const uint8_t* super) {
+  if (!factors) return load_halves(at);
+  const PanelVector scales = load_halves(super);
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
+  const __m256 low = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
+  const __m256 high = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8)));
+  return {_mm256_mul_ps(scales.low, low), _mm256_mul_ps(scales.high, high)};
+}
+
 // All ones in the first `count` lanes, count in [0, 8].
 static inline __m256i first_lanes(int64_t count) {
   const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);

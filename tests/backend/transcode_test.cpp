@@ -20,15 +20,16 @@ struct Expectation {
   WeightLayout layout;
   int32_t group;
   bool has_min;
+  bool scale_factors = false;
 };
 constexpr Expectation kTypes[] = {
-    {"F32", WeightLayout::kF32, 0, false},   {"F16", WeightLayout::kF16, 0, false},
-    {"BF16", WeightLayout::kBF16, 0, false}, {"Q8_0", WeightLayout::kQ8, 32, false},
-    {"Q4_0", WeightLayout::kQ4, 32, false},  {"Q4_1", WeightLayout::kQ4, 32, true},
-    {"Q5_0", WeightLayout::kQ8, 32, false},  {"Q5_1", WeightLayout::kQ8, 32, true},
-    {"Q2_K", WeightLayout::kQ4, 16, true},   {"Q3_K", WeightLayout::kQ4, 16, false},
-    {"Q4_K", WeightLayout::kQ4, 32, true},   {"Q5_K", WeightLayout::kQ8, 32, true},
-    {"Q6_K", WeightLayout::kQ8, 16, false},  {"IQ4_NL", WeightLayout::kQ8, 32, false},
+    {"F32", WeightLayout::kF32, 0, false},        {"F16", WeightLayout::kF16, 0, false},
+    {"BF16", WeightLayout::kBF16, 0, false},      {"Q8_0", WeightLayout::kQ8, 32, false},
+    {"Q4_0", WeightLayout::kQ4, 32, false},       {"Q4_1", WeightLayout::kQ4, 32, true},
+    {"Q5_0", WeightLayout::kQ6, 32, false},       {"Q5_1", WeightLayout::kQ6, 32, true},
+    {"Q2_K", WeightLayout::kQ4, 16, true, true},  {"Q3_K", WeightLayout::kQ4, 16, false, true},
+    {"Q4_K", WeightLayout::kQ4, 32, true, true},  {"Q5_K", WeightLayout::kQ6, 32, true, true},
+    {"Q6_K", WeightLayout::kQ6, 16, false, true}, {"IQ4_NL", WeightLayout::kQ8, 32, false},
 };
 
 class Transcode : public testing::TestWithParam<Expectation> {
@@ -67,14 +68,17 @@ float evaluate(const WeightShape& shape, const HostWeightRows& rows, size_t i) {
     case WeightLayout::kBF16:
       return single(shape.layout, rows.bits16[i]);
     case WeightLayout::kQ8:
+    case WeightLayout::kQ6:
     case WeightLayout::kQ4:
       break;
   }
   const size_t group = i / static_cast<size_t>(shape.group);
   const int half_byte = shape.layout == WeightLayout::kQ4 ? (rows.q4[i / 2] >> (i % 2 * 4)) & 15 : 0;
-  const int code = shape.layout == WeightLayout::kQ8 ? rows.q8[i] : half_byte - (shape.has_min ? 0 : 8);
-  const float product = rows.scales[group] * static_cast<float>(code);
-  return shape.has_min ? product + rows.mins[group] : product;
+  const int code = shape.layout == WeightLayout::kQ4 ? half_byte - (shape.has_min ? 0 : 8) : rows.q8[i];
+  const size_t scale = shape.scale_factors ? i / kSuperBlock : group;
+  const auto factor = [&](std::span<const int8_t> all) { return all.empty() ? 1.0F : static_cast<float>(all[group]); };
+  const float product = rows.scales[scale] * factor(rows.factors) * static_cast<float>(code);
+  return shape.has_min ? product + rows.mins[scale] * factor(rows.min_factors) : product;
 }
 
 TEST_P(Transcode, TakesTheLayoutOfItsType) {
@@ -82,6 +86,7 @@ TEST_P(Transcode, TakesTheLayoutOfItsType) {
   EXPECT_EQ(shape.layout, GetParam().layout);
   EXPECT_EQ(shape.group, GetParam().group);
   EXPECT_EQ(shape.has_min, GetParam().has_min);
+  EXPECT_EQ(shape.scale_factors, GetParam().scale_factors);
   EXPECT_EQ(shape.k, static_cast<int64_t>(tensor_->dims[0]));
   EXPECT_EQ(shape.n, static_cast<int64_t>(tensor_->dims[1]));
 }
@@ -104,26 +109,26 @@ TEST_P(Transcode, RowsInCanonicalFormStandForTheReferenceExactly) {
     EXPECT_EQ(rows.f32.size(), shape.layout == WeightLayout::kF32 ? elements : 0);
     EXPECT_EQ(rows.bits16.size(),
               shape.layout == WeightLayout::kF16 || shape.layout == WeightLayout::kBF16 ? elements : 0);
-    EXPECT_EQ(rows.q8.size(), shape.layout == WeightLayout::kQ8 ? elements : 0);
+    EXPECT_EQ(rows.q8.size(), shape.layout == WeightLayout::kQ8 || shape.layout == WeightLayout::kQ6 ? elements : 0);
     EXPECT_EQ(rows.q4.size(), shape.layout == WeightLayout::kQ4 ? elements / 2 : 0);
-    EXPECT_EQ(rows.scales.size(), groups);
-    EXPECT_EQ(rows.mins.size(), shape.has_min ? groups : 0);
+    const size_t scales = shape.scale_factors ? elements / kSuperBlock : groups;
+    EXPECT_EQ(rows.scales.size(), scales);
+    EXPECT_EQ(rows.mins.size(), shape.has_min ? scales : 0);
+    EXPECT_EQ(rows.factors.size(), shape.scale_factors ? groups : 0);
+    EXPECT_EQ(rows.min_factors.size(), shape.scale_factors && shape.has_min ? groups : 0);
     for (size_t i = 0; i < elements; ++i) {
       ASSERT_EQ(evaluate(shape, rows, i), expected_[static_cast<size_t>(begin * shape.k) + i]) << "element " << i;
     }
   }
 }
 
-TEST_P(Transcode, ScalesThatAreCalledHalvesAreHalves) {
+TEST_P(Transcode, ScalesAndMinimaAreHalves) {
   const WeightShape shape = transcoded_shape(*tensor_);
   TranscodeBuffer buffer;
   const HostWeightRows rows = transcode_rows(*tensor_, 0, shape.n, buffer);
   const auto is_half = [](float value) { return half_to_float(float_to_half(value)) == value; };
-  const bool all_halves = std::ranges::all_of(rows.scales, is_half) && std::ranges::all_of(rows.mins, is_half);
-  EXPECT_TRUE(all_halves || !shape.half_scales);
-  const std::string_view name = GetParam().name;
-  EXPECT_EQ(shape.half_scales,
-            name == "Q8_0" || name == "Q4_0" || name == "Q4_1" || name == "Q5_0" || name == "Q5_1" || name == "IQ4_NL");
+  EXPECT_TRUE(std::ranges::all_of(rows.scales, is_half));
+  EXPECT_TRUE(std::ranges::all_of(rows.mins, is_half));
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, Transcode, testing::ValuesIn(kTypes),

@@ -25,6 +25,10 @@ TinyLlama tiny(GgufType type) {
   TinyLlama shape;
   shape.context_length = 1024;
   shape.matrix_type = type;
+  if (gguf_type_traits(static_cast<uint32_t>(type))->block_size == 256) {
+    shape.embedding_size = shape.feed_forward_size = 256;
+    shape.head_size = shape.embedding_size / shape.heads;
+  }
   return shape;
 }
 
@@ -176,7 +180,7 @@ INSTANTIATE_TEST_SUITE_P(Floats, Invariance,
                          numbers_name);
 INSTANTIATE_TEST_SUITE_P(Int8, Invariance,
                          testing::Combine(testing::Values(GgufType::kQ4_0, GgufType::kQ4_1, GgufType::kQ8_0,
-                                                          GgufType::kQ5_1),
+                                                          GgufType::kQ5_1, GgufType::kQ4_K),
                                           testing::Values(ActivationType::kInt8)),
                          numbers_name);
 
@@ -220,7 +224,8 @@ TEST(TransformerWeights, OfOneLayerMayMixFormats) {
 
 TEST(TransformerWeights, AreWhatTheirFormatDefines) {
   for (const GgufType type : {GgufType::kQ4_0, GgufType::kQ4_1, GgufType::kQ5_0, GgufType::kQ5_1, GgufType::kQ8_0,
-                              GgufType::kIQ4_NL, GgufType::kF16, GgufType::kBF16}) {
+                              GgufType::kIQ4_NL, GgufType::kQ2_K, GgufType::kQ3_K, GgufType::kQ4_K, GgufType::kQ5_K,
+                              GgufType::kQ6_K, GgufType::kF16, GgufType::kBF16}) {
     SCOPED_TRACE(gguf_type_name(static_cast<uint32_t>(type)));
     const GgufWriter model = tiny_llama(tiny(type));
     expect_close(model, dequantised(model));

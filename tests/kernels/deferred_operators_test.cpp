@@ -22,8 +22,8 @@ using ::testing::Truly;
 // What a small layer of a model does, from its tokens to its output, over any device.
 std::vector<float> run_layer(Device& device, Operators& operators) {
   std::mt19937_64 random(7);
-  const OwnedWeight table(operators, test::random_weight(random, {WeightLayout::kQ8, 40, 32, 32, false, true}));
-  const OwnedWeight project(operators, test::random_weight(random, {WeightLayout::kQ4, 64, 32, 16, true, false}));
+  const OwnedWeight table(operators, test::random_weight(random, {WeightLayout::kQ8, 40, 32, 32}));
+  const OwnedWeight project(operators, test::random_weight(random, {WeightLayout::kQ4, 64, 32, 16, true}));
   const OwnedTensor norm(device, test::normal_floats(random, 32), 1, 32);
   const OwnedTensor frequency(device, std::vector<float>{1.0f, 0.5f, 0.25f, 0.1f}, 1, 4);
   const OwnedCache cache(device, {.data = {}, .layers = 1, .blocks = 4, .kv_heads = 2, .block_size = 4, .head_size = 8},

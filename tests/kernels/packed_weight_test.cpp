@@ -15,7 +15,7 @@ using test::HostWeight;
 TEST(PackedWeight, EveryRowComesBackAsTheDefinitionSays) {
   std::mt19937_64 random(1);
   for (int64_t n : {1, 15, 16, 17, 50}) {
-    for (int64_t k : {1, 7, 16, 32, 96}) {
+    for (int64_t k : {1, 7, 16, 32, 96, 512}) {
       for (const WeightShape& shape : test::weight_shapes(n, k)) {
         SCOPED_TRACE(test::describe(shape));
         const HostWeight host = test::random_weight(random, shape);
@@ -41,15 +41,17 @@ TEST(PackedWeight, TakesTheBytesThatItsFormatPromises) {
   };
   EXPECT_EQ(bits_per_weight({WeightLayout::kF32, 64, 64}), 32);
   EXPECT_EQ(bits_per_weight({WeightLayout::kBF16, 64, 64}), 16);
-  EXPECT_EQ(bits_per_weight({WeightLayout::kQ8, 64, 64, 32, false, true}), 8.5);
-  EXPECT_EQ(bits_per_weight({WeightLayout::kQ8, 64, 64, 16, false, false}), 10);
-  EXPECT_EQ(bits_per_weight({WeightLayout::kQ4, 64, 64, 32, false, true}), 4.5);
-  EXPECT_EQ(bits_per_weight({WeightLayout::kQ4, 64, 64, 32, true, true}), 5);
-  EXPECT_EQ(bits_per_weight({WeightLayout::kQ4, 64, 64, 32, true, false}), 6);
+  EXPECT_EQ(bits_per_weight({WeightLayout::kQ8, 64, 64, 32}), 8.5);                   // Q8_0
+  EXPECT_EQ(bits_per_weight({WeightLayout::kQ6, 64, 512, 16, false, true}), 6.5625);  // Q6_K
+  EXPECT_EQ(bits_per_weight({WeightLayout::kQ6, 64, 512, 32, true, true}), 6.625);    // Q5_K
+  EXPECT_EQ(bits_per_weight({WeightLayout::kQ6, 64, 64, 32}), 6.5);                   // Q5_0
+  EXPECT_EQ(bits_per_weight({WeightLayout::kQ4, 64, 64, 32, false}), 4.5);            // Q4_0
+  EXPECT_EQ(bits_per_weight({WeightLayout::kQ4, 64, 64, 32, true}), 5);               // Q4_1
+  EXPECT_EQ(bits_per_weight({WeightLayout::kQ4, 64, 512, 32, true, true}), 4.625);    // Q4_K
 }
 
 TEST(PackedWeight, AHalfScaleThatDoesNotFitBecomesInfinityAndNothingElseBreaks) {
-  const WeightShape shape = {WeightLayout::kQ4, 1, 16, 16, true, true};
+  const WeightShape shape = {WeightLayout::kQ4, 1, 16, 16, true};
   HostWeight host;
   host.shape = shape;
   host.q4.assign(8, 0x11);

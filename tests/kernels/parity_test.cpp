@@ -40,7 +40,7 @@ INSTANTIATE_TEST_SUITE_P(Isas, Parity, ::testing::Values(Isa::kAvx2, Isa::kAvx51
 
 TEST_P(Parity, Matmul) {
   for (int64_t n : {1, 16, 33, 200}) {
-    for (int64_t k : {1, 5, 32, 96, 544}) {
+    for (int64_t k : {1, 5, 32, 96, 512, 544}) {
       for (const WeightShape& shape : test::weight_shapes(n, k)) {
         for (int64_t rows : {1, 2, 7, 20}) {
           SCOPED_TRACE(test::describe(shape) + ", rows " + std::to_string(rows));

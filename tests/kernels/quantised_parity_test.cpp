@@ -88,13 +88,13 @@ TEST(QuantisedRow, KeepsTheSumsOfItsGroupsAndHalves) {
   for (int64_t half = 0; half < 2 * format.groups; ++half) {
     int sum = 0;
     for (int64_t i = half * 16; i < (half + 1) * 16; ++i) sum += codes[i];
-    EXPECT_EQ(integers(format.half_offsets, half), -128 * sum);
+    EXPECT_EQ(integers(format.half_offsets, half), -8 * sum);
     EXPECT_EQ(floats(format.half_sums, half), floats(format.scales, half / 2) * static_cast<float>(sum));
   }
   for (int64_t g = 0; g < format.groups; ++g) {
     int sum = 0;
     for (int64_t i = g * 32; i < (g + 1) * 32; ++i) sum += codes[i];
-    EXPECT_EQ(integers(format.offsets, g), -128 * sum);
+    EXPECT_EQ(integers(format.offsets, g), -8 * sum);
     EXPECT_EQ(floats(format.sums, g), floats(format.scales, g) * static_cast<float>(sum));
   }
   for (int64_t i = k; i < format.groups * 32; ++i) EXPECT_EQ(codes[i], 0) << "beyond the row";
@@ -139,7 +139,7 @@ TEST_P(QuantisedParity, OperatorsGiveEachFormAsIfItWereAlone) {
 
 TEST_P(QuantisedParity, Matmul) {
   for (int64_t n : {1, 16, 33, 200}) {
-    for (int64_t k : {16, 32, 48, 96, 544, 1072}) {
+    for (int64_t k : {16, 32, 48, 96, 512, 544, 1072}) {
       if (n == 200 && k > 544) continue;
       for (const WeightShape& shape : test::weight_shapes(n, k)) {
         if (shape.group == 0) continue;
@@ -168,9 +168,8 @@ TEST_P(QuantisedParity, Matmul) {
               // |scale * code * x| and |min * x|, whose sum is at most |w x| + 2 |min x|.
               double magnitude = std::fabs(before[size_t(t * n + j)]);
               for (int64_t i = 0; i < k; ++i) {
-                const double min =
-                    host.mins.empty() ? 0 : double{host.mins[size_t(j * (k / shape.group) + i / shape.group)]};
-                magnitude += (std::fabs(double{host.value(j, i)}) + 2 * std::fabs(min)) * std::fabs(row[size_t(i)]);
+                const double parts = std::fabs(double{host.value(j, i)}) + 2 * std::fabs(double{host.min(j, i)});
+                magnitude += parts * std::fabs(row[size_t(i)]);
               }
               ASSERT_NEAR(actual_values[size_t(t * n + j)], expected_values[size_t(t * n + j)],
                           (2 * double(k / shape.group) + 6) * kRounding * magnitude)
@@ -185,15 +184,18 @@ TEST_P(QuantisedParity, Matmul) {
 
 // The largest sums that codes can have: where a lane of 16 bits would overflow, it does here.
 TEST_P(QuantisedParity, ExtremeCodesDoNotOverflow) {
-  for (int64_t k : {32, 64}) {
+  for (int64_t k : {32, 64, 256}) {
     for (const WeightShape& shape : test::weight_shapes(16, k)) {
       if (shape.group == 0) continue;
       SCOPED_TRACE(test::describe(shape));
       HostWeight host = test::random_weight(random_, shape);
       std::fill(host.scales.begin(), host.scales.end(), 1.0f);
       std::fill(host.mins.begin(), host.mins.end(), 0.0f);
+      std::fill(host.factors.begin(), host.factors.end(), int8_t{-128});
       for (const int code : {-128, 127}) {
-        std::fill(host.q8.begin(), host.q8.end(), static_cast<int8_t>(code));
+        const int of_six = code < 0 ? -32 : 31;
+        std::fill(host.q8.begin(), host.q8.end(),
+                  static_cast<int8_t>(shape.layout == WeightLayout::kQ6 ? of_six : code));
         std::fill(host.q4.begin(), host.q4.end(), code < 0 ? uint8_t{0} : uint8_t{0xff});
         for (const float x : {-127.0f, 127.0f}) {
           const OwnedActivations in(*vector_, std::vector<float>(size_t(k), x), 1, k);

@@ -80,19 +80,35 @@ HostWeightRows HostWeight::rows(int64_t begin, int64_t end) const {
                                   all.empty() ? 0 : size_t((end - begin) * per_row));
   };
   const int64_t groups = shape.group > 0 ? shape.k / shape.group : 0;
+  const int64_t scale_count = shape.scale_factors ? shape.k / kSuperBlock : groups;
   return {.row_begin = begin,
           .row_count = end - begin,
           .f32 = part(f32, shape.k),
           .bits16 = part(bits16, shape.k),
           .q8 = part(q8, shape.k),
           .q4 = part(q4, shape.k / 2),
-          .scales = part(scales, groups),
-          .mins = part(mins, groups)};
+          .scales = part(scales, scale_count),
+          .mins = part(mins, scale_count),
+          .factors = part(factors, groups),
+          .min_factors = part(min_factors, groups)};
 }
+
+float HostWeight::group_constant(const std::vector<float>& constants, const std::vector<int8_t>& of_groups, int64_t row,
+                                 int64_t k) const {
+  if (constants.empty()) return 0;
+  const auto group = size_t(row * (shape.k / shape.group) + k / shape.group);
+  if (!shape.scale_factors) return constants[group];
+  return constants[size_t(row * (shape.k / kSuperBlock) + k / kSuperBlock)] * float(of_groups[group]);
+}
+
+float HostWeight::min(int64_t row, int64_t k) const { return group_constant(mins, min_factors, row, k); }
 
 float HostWeight::value(int64_t row, int64_t k) const {
   const auto element = size_t(row * shape.k + k);
-  const size_t group = shape.group > 0 ? size_t(row * (shape.k / shape.group) + k / shape.group) : 0;
+  const auto apply = [&](int code) {
+    const float scale = group_constant(scales, factors, row, k);
+    return shape.has_min ? std::fma(scale, float(code), min(row, k)) : scale * float(code);
+  };
   switch (shape.layout) {
     case WeightLayout::kF32:
       return f32[element];
@@ -101,10 +117,11 @@ float HostWeight::value(int64_t row, int64_t k) const {
     case WeightLayout::kBF16:
       return bfloat16_to_float(bits16[element]);
     case WeightLayout::kQ8:
-      return shape.has_min ? std::fma(scales[group], float(q8[element]), mins[group]) : scales[group] * q8[element];
+    case WeightLayout::kQ6:
+      return apply(q8[element]);
     case WeightLayout::kQ4: {
       const int code = k % 2 == 0 ? q4[element / 2] & 15 : q4[element / 2] >> 4;
-      return shape.has_min ? std::fma(scales[group], float(code), mins[group]) : scales[group] * float(code - 8);
+      return apply(shape.has_min ? code : code - 8);
     }
   }
   CHECK(false);
@@ -130,20 +147,31 @@ HostWeight random_weight(std::mt19937_64& random, const WeightShape& shape) {
     case WeightLayout::kQ8:
       for (int64_t i = 0; i < count; ++i) weight.q8.push_back(static_cast<int8_t>(byte(random) - 128));
       break;
+    case WeightLayout::kQ6:
+      for (int64_t i = 0; i < count; ++i) weight.q8.push_back(static_cast<int8_t>(byte(random) % 64 - 32));
+      break;
     case WeightLayout::kQ4:
       for (int64_t i = 0; i < count / 2; ++i) weight.q4.push_back(static_cast<uint8_t>(byte(random)));
       break;
   }
   if (shape.group > 0) {
     const auto constants = [&](float deviation) {
-      std::vector<float> values = normal_floats(random, count / shape.group, deviation);
-      if (shape.half_scales) {
-        for (float& value : values) value = half_to_float(float_to_half(value));
-      }
+      std::vector<float> values = normal_floats(random, count / (shape.scale_factors ? kSuperBlock : shape.group),
+                                                shape.scale_factors ? deviation / 64 : deviation);
+      for (float& value : values) value = half_to_float(float_to_half(value));
       return values;
     };
-    weight.scales = constants(shape.layout == WeightLayout::kQ8 ? 0.01f : 0.1f);
+    const auto bytes = [&](bool any) {
+      std::vector<int8_t> values(any ? size_t(count / shape.group) : 0);
+      for (int8_t& value : values) value = static_cast<int8_t>(byte(random) - 128);
+      return values;
+    };
+    weight.scales = constants(shape.layout == WeightLayout::kQ8   ? 0.01f
+                              : shape.layout == WeightLayout::kQ6 ? 0.03f
+                                                                  : 0.1f);
     if (shape.has_min) weight.mins = constants(0.5f);
+    weight.factors = bytes(shape.scale_factors);
+    weight.min_factors = bytes(shape.scale_factors && shape.has_min);
   }
   return weight;
 }
@@ -153,12 +181,14 @@ std::vector<WeightShape> weight_shapes(int64_t n, int64_t k) {
   for (WeightLayout layout : {WeightLayout::kF32, WeightLayout::kF16, WeightLayout::kBF16}) {
     shapes.push_back({.layout = layout, .n = n, .k = k});
   }
+  if (k % 32 == 0) shapes.push_back({.layout = WeightLayout::kQ8, .n = n, .k = k, .group = 32});
   for (int group : {16, 32}) {
     if (k % group != 0) continue;
-    for (bool half_scales : {false, true}) {
+    for (bool scale_factors : {false, true}) {
+      if (scale_factors && k % kSuperBlock != 0) continue;
       for (bool has_min : {false, true}) {
-        shapes.push_back({WeightLayout::kQ8, n, k, group, has_min, half_scales});
-        shapes.push_back({WeightLayout::kQ4, n, k, group, has_min, half_scales});
+        shapes.push_back({WeightLayout::kQ6, n, k, group, has_min, scale_factors});
+        shapes.push_back({WeightLayout::kQ4, n, k, group, has_min, scale_factors});
       }
     }
   }
@@ -174,9 +204,9 @@ OwnedWeight::OwnedWeight(Operators& operators, const HostWeight& host)
 }
 
 std::string describe(const WeightShape& shape) {
-  const char* layouts[] = {"F32", "F16", "BF16", "Q8", "Q4"};
+  const char* layouts[] = {"F32", "F16", "BF16", "Q8", "Q6", "Q4"};
   return std::string(layouts[static_cast<size_t>(shape.layout)]) + "/" + std::to_string(shape.group) +
-         (shape.has_min ? " min" : "") + (shape.half_scales ? " half" : "") + " " + std::to_string(shape.n) + "x" +
+         (shape.has_min ? " min" : "") + (shape.scale_factors ? " factors" : "") + " " + std::to_string(shape.n) + "x" +
          std::to_string(shape.k);
 }
 

@@ -54,9 +54,16 @@ struct HostWeight {
   std::vector<uint8_t> q4;
   std::vector<float> scales;
   std::vector<float> mins;
+  std::vector<int8_t> factors;
+  std::vector<int8_t> min_factors;
 
   HostWeightRows rows(int64_t begin, int64_t end) const;
   float value(int64_t row, int64_t k) const;  // by the definition in weights.h
+  float min(int64_t row, int64_t k) const;    // of the element's group; 0 where there is none
+
+ private:
+  float group_constant(const std::vector<float>& constants, const std::vector<int8_t>& of_groups, int64_t row,
+                       int64_t k) const;
 };
 
 HostWeight random_weight(std::mt19937_64& random, const WeightShape& shape);

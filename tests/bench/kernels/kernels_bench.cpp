@@ -53,15 +53,14 @@ struct Integers {
   Tensor tensor;
 };
 
-WeightShape shape_of(WeightLayout layout, int64_t n, int64_t k, bool has_min) {
-  WeightShape shape = {.layout = layout, .n = n, .k = k};
-  if (layout == WeightLayout::kQ8 || layout == WeightLayout::kQ4) {
-    shape.group = 32;
-    shape.has_min = has_min;
-    shape.half_scales = true;
-  }
-  return shape;
-}
+// As files have them.
+constexpr WeightShape kQ8Shape = {.layout = WeightLayout::kQ8, .group = 32};                          // Q8_0
+constexpr WeightShape kQ4Shape = {.layout = WeightLayout::kQ4, .group = 32};                          // Q4_0
+constexpr WeightShape kQ4MinShape = {.layout = WeightLayout::kQ4, .group = 32, .has_min = true};      // Q4_1
+constexpr WeightShape kQ4KShape = {WeightLayout::kQ4, 0, 0, 32, true, true};                          // Q4_K
+constexpr WeightShape kQ6KShape = {.layout = WeightLayout::kQ6, .group = 16, .scale_factors = true};  // Q6_K
+constexpr WeightShape kF16Shape = {.layout = WeightLayout::kF16};
+constexpr WeightShape kF32Shape = {.layout = WeightLayout::kF32};
 
 struct PackedWeight {
   PackedWeight(Operators& operators, const WeightShape& shape)
@@ -70,12 +69,16 @@ struct PackedWeight {
     const std::vector<float> f32(shape.layout == WeightLayout::kF32 ? k : 0, 0.5f);
     const bool half = shape.layout == WeightLayout::kF16 || shape.layout == WeightLayout::kBF16;
     const std::vector<uint16_t> bits16(half ? k : 0, 0x3800);
-    const std::vector<int8_t> q8(shape.layout == WeightLayout::kQ8 ? k : 0, 5);
+    const bool bytes = shape.layout == WeightLayout::kQ8 || shape.layout == WeightLayout::kQ6;
+    const std::vector<int8_t> q8(bytes ? k : 0, 5);
     const std::vector<uint8_t> q4(shape.layout == WeightLayout::kQ4 ? k / 2 : 0, 0x35);
-    const std::vector<float> scales(shape.group > 0 ? k / static_cast<size_t>(shape.group) : 0, 0.125f);
+    const size_t groups = shape.group > 0 ? k / static_cast<size_t>(shape.group) : 0;
+    const std::vector<float> scales(shape.scale_factors ? k / kSuperBlock : groups, 0.125f);
     const std::vector<float> mins(shape.has_min ? scales.size() : 0, -0.25f);
+    const std::vector<int8_t> factors(shape.scale_factors ? groups : 0, 3);
+    const std::vector<int8_t> min_factors(shape.has_min ? factors.size() : 0, 3);
     for (int64_t row = 0; row < shape.n; ++row)
-      operators.store_weight(weight, {row, 1, f32, bits16, q8, q4, scales, mins});
+      operators.store_weight(weight, {row, 1, f32, bits16, q8, q4, scales, mins, factors, min_factors});
   }
   DeviceMemory memory;
   Weight weight;
@@ -96,12 +99,13 @@ struct Inputs {
   Activations activations;
 };
 
-void matmul(benchmark::State& state, WeightLayout layout, int64_t n, int64_t k,
-            ActivationType type = ActivationType::kInt8, bool has_min = false) {
+void matmul(benchmark::State& state, WeightShape shape, int64_t n, int64_t k,
+            ActivationType type = ActivationType::kInt8) {
+  shape.n = n;
+  shape.k = k;
   const int64_t rows = state.range(0);
   CpuDevice device(static_cast<int>(state.range(1)));
   const std::unique_ptr<Operators> operators = make_cpu_operators(device, isa());
-  const WeightShape shape = shape_of(layout, n, k, has_min);
   // As many copies as a model has layers, so that weights come from memory and not from a cache.
   const size_t copies = std::clamp<size_t>((size_t{128} << 20) / operators->weight_bytes(shape), 1, 64);
   std::vector<PackedWeight> weights;
@@ -128,15 +132,18 @@ void matmul_args(benchmark::internal::Benchmark* bench) {
   }
 }
 
-BENCHMARK_CAPTURE(matmul, q4_up, WeightLayout::kQ4, 1536, 576)->Apply(matmul_args);
-BENCHMARK_CAPTURE(matmul, q4_min_up, WeightLayout::kQ4, 1536, 576, ActivationType::kInt8, true)->Apply(matmul_args);
-BENCHMARK_CAPTURE(matmul, q4_down, WeightLayout::kQ4, 576, 1536)->Apply(matmul_args);
-BENCHMARK_CAPTURE(matmul, q4_key, WeightLayout::kQ4, 192, 576)->Apply(matmul_args);
-BENCHMARK_CAPTURE(matmul, q4_up_f32, WeightLayout::kQ4, 1536, 576, ActivationType::kF32)->Apply(matmul_args);
-BENCHMARK_CAPTURE(matmul, q8_up, WeightLayout::kQ8, 1536, 576)->Apply(matmul_args);
-BENCHMARK_CAPTURE(matmul, f16_up, WeightLayout::kF16, 1536, 576)->Apply(matmul_args);
-BENCHMARK_CAPTURE(matmul, f32_up, WeightLayout::kF32, 1536, 576)->Apply(matmul_args);
-BENCHMARK_CAPTURE(matmul, q8_vocabulary, WeightLayout::kQ8, 49152, 576)->Apply(matmul_args);
+BENCHMARK_CAPTURE(matmul, q4_up, kQ4Shape, 1536, 576)->Apply(matmul_args);
+BENCHMARK_CAPTURE(matmul, q4_down, kQ4Shape, 576, 1536)->Apply(matmul_args);
+BENCHMARK_CAPTURE(matmul, q4_key, kQ4Shape, 192, 576)->Apply(matmul_args);
+BENCHMARK_CAPTURE(matmul, q4_up_f32, kQ4Shape, 1536, 576, ActivationType::kF32)->Apply(matmul_args);
+BENCHMARK_CAPTURE(matmul, q4_min_up, kQ4MinShape, 1536, 576)->Apply(matmul_args);
+BENCHMARK_CAPTURE(matmul, q4k_down, kQ4KShape, 576, 1536)->Apply(matmul_args);
+BENCHMARK_CAPTURE(matmul, q6k_down, kQ6KShape, 576, 1536)->Apply(matmul_args);
+BENCHMARK_CAPTURE(matmul, q8_up, kQ8Shape, 1536, 576)->Apply(matmul_args);
+BENCHMARK_CAPTURE(matmul, f16_up, kF16Shape, 1536, 576)->Apply(matmul_args);
+BENCHMARK_CAPTURE(matmul, f32_up, kF32Shape, 1536, 576)->Apply(matmul_args);
+BENCHMARK_CAPTURE(matmul, q8_vocabulary, kQ8Shape, 49152, 576)->Apply(matmul_args);
+BENCHMARK_CAPTURE(matmul, q6k_vocabulary, kQ6KShape, 49152, 768)->Apply(matmul_args);
 
 // One row of `tokens` tokens that ends at position `context`.
 void attention(benchmark::State& state, DType dtype) {
