@@ -19,8 +19,8 @@
 
 #include "backend/backend.h"
 #include "kernels/clock.h"
+#include "scheduler/cost/phase_work.h"
 #include "scheduler/event.h"
-#include "scheduler/phase_work.h"
 #include "scheduler/request.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/time.h"

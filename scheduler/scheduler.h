@@ -60,14 +60,14 @@
 
 #include "backend/backend.h"
 #include "backend/step.h"
-#include "scheduler/cost_model.h"
+#include "scheduler/cost/cost_model.h"
+#include "scheduler/cost/forecast.h"
+#include "scheduler/cost/step_budget.h"
+#include "scheduler/cost/step_shape.h"
 #include "scheduler/event.h"
 #include "scheduler/explain.h"
-#include "scheduler/forecast.h"
-#include "scheduler/order.h"
+#include "scheduler/order/order.h"
 #include "scheduler/request.h"
-#include "scheduler/step_budget.h"
-#include "scheduler/step_shape.h"
 #include "scheduler/time.h"
 
 namespace twostroke {

@@ -28,14 +28,14 @@
 #include <unordered_map>
 #include <vector>
 
-#include "scheduler/block_pool.h"
+#include "scheduler/blocks/block_pool.h"
+#include "scheduler/blocks/prefix_cache.h"
+#include "scheduler/cost/step_budget.h"
 #include "scheduler/explain.h"
-#include "scheduler/journal.h"
-#include "scheduler/prefix_cache.h"
+#include "scheduler/journal/journal.h"
+#include "scheduler/order/sequence_queue.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/sequence.h"
-#include "scheduler/sequence_queue.h"
-#include "scheduler/step_budget.h"
 
 namespace twostroke {
 

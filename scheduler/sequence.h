@@ -20,11 +20,11 @@
 #include <vector>
 
 #include "backend/step.h"
-#include "scheduler/drafter.h"
+#include "scheduler/blocks/prefix_cache.h"
+#include "scheduler/drafts/drafter.h"
 #include "scheduler/event.h"
-#include "scheduler/fairness.h"
-#include "scheduler/order.h"
-#include "scheduler/prefix_cache.h"
+#include "scheduler/order/fairness.h"
+#include "scheduler/order/order.h"
 #include "scheduler/request.h"
 #include "scheduler/token_rules.h"
 

@@ -7,9 +7,9 @@
 #include <limits>
 
 #include "kernels/check.h"
-#include "scheduler/draft_economics.h"
+#include "scheduler/cost/step_budget.h"
+#include "scheduler/drafts/draft_economics.h"
 #include "scheduler/scheduler_impl.h"
-#include "scheduler/step_budget.h"
 
 namespace twostroke {
 namespace {

@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/cpu/worker_pool.h"
-#include "scheduler/calibration.h"
+#include "scheduler/cost/calibration.h"
 #include "server/ops/logging.h"
 #include "server/version.h"
 

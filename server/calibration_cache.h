@@ -1,6 +1,6 @@
-// What steps cost on this machine with this model: calibrated once (scheduler/calibration.h), then read from a small
-// file in the cache folder. Its name and its contents hold everything that the answer depends on: the model file (its
-// size and time), backend, KV type, threads, processor and version. A file that is damaged or of something else is
+// What steps cost on this machine with this model: calibrated once (scheduler/cost/calibration.h), then read from a
+// small file in the cache folder. Its name and its contents hold everything that the answer depends on: the model file
+// (its size and time), backend, KV type, threads, processor and version. A file that is damaged or of something else is
 // ignored, with a warning, and written anew.
 //
 // Thread-safety: one thread, at start.
@@ -11,7 +11,7 @@
 
 #include "backend/backend.h"
 #include "config/config.h"
-#include "scheduler/cost_model.h"
+#include "scheduler/cost/cost_model.h"
 
 namespace twostroke {
 

@@ -13,7 +13,7 @@
 #include <optional>
 #include <sstream>
 
-#include "scheduler/replay.h"
+#include "scheduler/journal/replay.h"
 #include "server/ops/logging.h"
 
 namespace twostroke {

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "scheduler/journal_file.h"
+#include "scheduler/journal/journal_file.h"
 #include "server/api_keys.h"
 #include "server/backends.h"
 #include "server/calibration_cache.h"

@@ -6,7 +6,7 @@
 #include <span>
 
 #include "scheduler/explain.h"
-#include "scheduler/step_history.h"
+#include "scheduler/journal/step_history.h"
 #include "server/openai/json.h"
 #include "server/openai/request_index.h"
 

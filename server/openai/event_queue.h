@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "scheduler/engine.h"
-#include "scheduler/step_history.h"
+#include "scheduler/journal/step_history.h"
 #include "server/openai/request_index.h"
 
 namespace twostroke::openai {

@@ -1,12 +1,12 @@
 // Calibrations that `twostroke serve` leaves in its cache folder: what steps cost on this machine with a model
-// (scheduler/calibration.h). Thread-safety: thread-safe.
+// (scheduler/cost/calibration.h). Thread-safety: thread-safe.
 #pragma once
 
 #include <string>
 #include <string_view>
 
 #include "kernels/status.h"
-#include "scheduler/cost_model.h"
+#include "scheduler/cost/cost_model.h"
 
 namespace twostroke::simulate {
 

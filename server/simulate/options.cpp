@@ -129,7 +129,8 @@ void declare_scheduling(CLI::App& app, SimulateOptions& o) {
       ->check(Range(1u, 1u << 24));
   scheduling->add_option("--max-waiting-tokens", o.limits.max_waiting_tokens, "Prompt tokens waiting on a replica")
       ->check(Range(uint64_t{1}, uint64_t{1} << 40));
-  scheduling->add_option("--order", o.order, "Who of those that wait goes first: fcfs, shortest (scheduler/order.h)")
+  scheduling
+      ->add_option("--order", o.order, "Who of those that wait goes first: fcfs, shortest (scheduler/order/order.h)")
       ->check(CLI::IsMember({std::string(name_of(Order::kFcfs)), std::string(name_of(Order::kShortest))}));
   scheduling->add_option("--aging-ms", o.limits.aging_ms, "Once in so long the longest waiting goes first; 0: never")
       ->check(Range(0u, 86'400'000u));

@@ -6,8 +6,8 @@
 // memory are then the roofline's still, and say only which of the two is the larger.
 //
 // A step with rows of both phases cannot be split by measuring. It is split as CostModel::attribute does
-// (scheduler/cost_model.h): each phase is given what it adds to the other, averaged over the two orders in which they
-// can be put together. So what both need, such as the weights, is shared equally.
+// (scheduler/cost/cost_model.h): each phase is given what it adds to the other, averaged over the two orders in which
+// they can be put together. So what both need, such as the weights, is shared equally.
 //
 // A second of a step is bound by what it was spent on: link and overhead by their terms, the rest by the larger of
 // compute and memory. In a mixed step that is looked at in both orders too: the seconds of the phase that is put first
@@ -20,7 +20,7 @@
 #include <functional>
 
 #include "backend/sim/machine.h"
-#include "scheduler/step_shape.h"
+#include "scheduler/cost/step_shape.h"
 #include "server/simulate/machine_spec.h"
 
 namespace twostroke::simulate {

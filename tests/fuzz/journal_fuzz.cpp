@@ -3,8 +3,8 @@
 // tests/scheduler/journal_test.cpp's.
 #include <sstream>
 
-#include "scheduler/journal.h"
-#include "scheduler/replay.h"
+#include "scheduler/journal/journal.h"
+#include "scheduler/journal/replay.h"
 
 namespace {
 

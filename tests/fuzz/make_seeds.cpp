@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "scheduler/journal.h"
+#include "scheduler/journal/journal.h"
 #include "tests/text/tokenizer/tokenizer_specs.h"
 #include "tests/tools/gguf_writer.h"
 #include "tests/tools/tiny_llama.h"

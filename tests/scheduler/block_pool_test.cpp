@@ -1,4 +1,4 @@
-#include "scheduler/block_pool.h"
+#include "scheduler/blocks/block_pool.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

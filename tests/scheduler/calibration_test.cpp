@@ -1,10 +1,10 @@
-#include "scheduler/calibration.h"
+#include "scheduler/cost/calibration.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "scheduler/step_probe.h"
+#include "scheduler/cost/step_probe.h"
 #include "tests/scheduler/harness.h"
 #include "tests/scheduler/step_mix.h"
 

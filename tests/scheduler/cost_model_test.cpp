@@ -1,4 +1,4 @@
-#include "scheduler/cost_model.h"
+#include "scheduler/cost/cost_model.h"
 
 #include <gtest/gtest.h>
 

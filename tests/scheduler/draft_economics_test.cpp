@@ -1,4 +1,4 @@
-#include "scheduler/draft_economics.h"
+#include "scheduler/drafts/draft_economics.h"
 
 #include <gtest/gtest.h>
 

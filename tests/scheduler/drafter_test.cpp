@@ -1,4 +1,4 @@
-#include "scheduler/drafter.h"
+#include "scheduler/drafts/drafter.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

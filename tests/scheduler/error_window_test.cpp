@@ -1,4 +1,4 @@
-#include "scheduler/error_window.h"
+#include "scheduler/cost/error_window.h"
 
 #include <gtest/gtest.h>
 

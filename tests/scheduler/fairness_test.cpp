@@ -1,5 +1,5 @@
 // Service shared fairly among tenants: the counters themselves, who starts when, and what a flood does to others.
-#include "scheduler/fairness.h"
+#include "scheduler/order/fairness.h"
 
 #include <gtest/gtest.h>
 

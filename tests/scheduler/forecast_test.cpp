@@ -1,4 +1,4 @@
-#include "scheduler/forecast.h"
+#include "scheduler/cost/forecast.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "scheduler/journal_file.h"
+#include "scheduler/journal/journal_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

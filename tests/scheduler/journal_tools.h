@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "scheduler/journal.h"
-#include "scheduler/replay.h"
+#include "scheduler/journal/journal.h"
+#include "scheduler/journal/replay.h"
 
 namespace twostroke::test {
 

@@ -1,5 +1,5 @@
 // The order of those that wait: shortest first, aging, and short prompts beside long ones in every order.
-#include "scheduler/order.h"
+#include "scheduler/order/order.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

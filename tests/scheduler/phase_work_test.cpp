@@ -1,5 +1,5 @@
 // What a step's work is, and whose. Every scenario of the simulation compares it with the sim machine's own count.
-#include "scheduler/phase_work.h"
+#include "scheduler/cost/phase_work.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 
 #include "backend/sim/machine.h"
 #include "backend/sim/plan_check.h"
-#include "scheduler/phase_work.h"
+#include "scheduler/cost/phase_work.h"
 
 namespace twostroke::test {
 namespace {

@@ -1,4 +1,4 @@
-#include "scheduler/prefix_cache.h"
+#include "scheduler/blocks/prefix_cache.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "scheduler/step_budget.h"
+#include "scheduler/cost/step_budget.h"
 
 #include <gtest/gtest.h>
 

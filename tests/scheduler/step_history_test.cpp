@@ -1,4 +1,4 @@
-#include "scheduler/step_history.h"
+#include "scheduler/journal/step_history.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "backend/sim/machine.h"
-#include "scheduler/step_shape.h"
+#include "scheduler/cost/step_shape.h"
 
 namespace twostroke::test {
 

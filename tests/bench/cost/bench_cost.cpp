@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
-#include "scheduler/calibration.h"
-#include "scheduler/step_probe.h"
+#include "scheduler/cost/calibration.h"
+#include "scheduler/cost/step_probe.h"
 
 namespace twostroke {
 namespace {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "kernels/check.h"
-#include "scheduler/journal.h"
+#include "scheduler/journal/journal.h"
 #include "scheduler/scheduler.h"
 
 static uint64_t allocations = 0;

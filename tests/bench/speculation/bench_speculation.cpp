@@ -19,7 +19,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "kernels/check.h"
 #include "kernels/clock.h"
-#include "scheduler/calibration.h"
+#include "scheduler/cost/calibration.h"
 #include "scheduler/engine.h"
 #include "server/text/tokenizer.h"
 #include "tests/bench/speculation/tasks.h"

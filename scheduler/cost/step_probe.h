@@ -1,0 +1,65 @@
+// StepProbe: runs made-up steps on a backend and takes their time, for calibration and benchmarks.
+//
+// One sequence of made-up tokens, the chain, fills the first blocks of the KV memory, as far as extend() has computed
+// it. Rows of run() begin anywhere in it, at the beginning of a block: they share the chain's blocks up to there and
+// write to blocks of their own, which the next step's rows write again. So a step of any shape takes one step to set
+// up.
+//
+// It owns the whole KV memory while it is used: before the scheduler is. Nothing of it stays but the contents of
+// blocks, which a scheduler never reads before it has written them.
+//
+// Thread-safety: one thread; no other steps run meanwhile.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "backend/backend.h"
+#include "kernels/clock.h"
+#include "kernels/status.h"
+#include "scheduler/cost/cost_fit.h"
+
+namespace twostroke {
+
+struct ProbeRow {
+  uint32_t position = 0;  // rounded down to the beginning of a block; at most StepProbe::depth()
+  uint32_t tokens = 1;
+  bool decodes = true;  // of one token, which samples; otherwise a chunk in mid-prompt
+};
+
+class StepProbe {
+ public:
+  // Both outlive the probe.
+  StepProbe(Backend& backend, Clock& clock);
+
+  // How far the chain is computed, and may be: half of the KV memory at most.
+  uint32_t depth() const { return depth_; }
+  uint32_t depth_max() const { return depth_max_; }
+
+  // Computes so many more tokens of the chain. Requires them to fit into depth_max() and a step.
+  Result<CostSample> extend(uint32_t tokens);
+  // Whether these rows fit into a step, the context and the KV memory.
+  bool fits(std::span<const ProbeRow> rows) const;
+  // Requires fits(rows).
+  Result<CostSample> run(std::span<const ProbeRow> rows);
+
+ private:
+  void add_row(uint32_t position, uint32_t tokens, bool samples, bool on_chain);
+  Result<CostSample> time_step(const StepShape& shape);
+  uint32_t blocks_for(uint32_t tokens) const { return (tokens + block_size_ - 1) / block_size_; }
+
+  Backend& backend_;
+  Clock& clock_;
+  const uint32_t block_size_;
+  const uint32_t block_count_;
+  const uint32_t depth_max_;
+  uint32_t depth_ = 0;
+  std::vector<TokenId> tokens_;  // [context_max] of the chain and, beyond it, of every row
+  SamplingParams greedy_;
+  uint32_t next_block_ = 0;  // of a row's own
+  StepPlan plan_;
+  StepResult result_;
+};
+
+}  // namespace twostroke
