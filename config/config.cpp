@@ -305,8 +305,8 @@ Status validate(const ServeConfig& c) {
                             " for a plug-in in this folder");
   }
   if (Status status = validate_backend(c); !status.ok()) return status;
-  if (!std::isfinite(c.itl_target_ms)) {
-    return invalid_argument("--itl-target-ms must be a number of milliseconds, 0 for none");
+  if (!std::isfinite(c.itl_target_ms) || (c.itl_target_ms > 0 && c.itl_target_ms < kItlTargetMsMin)) {
+    return invalid_argument("--itl-target-ms must be a number of milliseconds, 0.001 at least, or 0 for none");
   }
   if (Status status = validate_tenants(c); !status.ok()) return status;
   return validate_access(c);

@@ -40,6 +40,8 @@ Result<TenantWeight> parse_tenant_weight(const std::string& text);
 // commas. The message does not repeat it.
 Status check_api_key(const std::string& key);
 
+constexpr double kItlTargetMsMin = 1e-3;  // of --itl-target-ms; below it only 0: none
+
 struct ServeConfig {
   // Model and backend.
   std::string model;                 // GGUF file

@@ -73,7 +73,7 @@ Result<std::unique_ptr<Backend>> make_sim(const ServeConfig& config, const GgufF
     context = std::clamp<uint64_t>(*length, 1, kSimContext);
   }
   const uint64_t blocks = config.max_running * ((context + config.block_size - 1) / config.block_size);
-  if (blocks > INT32_MAX) {
+  if (blocks * config.block_size > static_cast<uint64_t>(kSimPositionsMax)) {
     return invalid_argument("--max-running times --context-max is more than the sim backend simulates: lower one");
   }
   SimOptions options;

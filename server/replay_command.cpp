@@ -10,6 +10,7 @@
 #include <fstream>
 #include <iomanip>
 #include <iostream>
+#include <new>
 #include <optional>
 #include <sstream>
 
@@ -275,7 +276,12 @@ int replay_command(const std::vector<std::string>& arguments, std::ostream& out,
     }
     range = *parsed;
   }
-  return run_replay(path, range, out, err);
+  try {
+    return run_replay(path, range, out, err);
+  } catch (const std::bad_alloc&) {
+    err << path << ": this machine has not enough memory for what the recorded server had: replay it on a larger one\n";
+    return kUnreadable;
+  }
 }
 
 }  // namespace twostroke

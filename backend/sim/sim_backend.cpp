@@ -13,9 +13,6 @@ namespace {
 
 using SteadyTime = std::chrono::steady_clock::time_point;
 
-// Slots of the fake cache take 24 bytes each: at most 6 GiB.
-constexpr int64_t kPositionsMax = int64_t{1} << 28;
-
 Status validate_info(const BackendInfo& info) {
   const auto positive = [](int32_t value, const char* field) -> Status {
     if (value > 0) return {};
@@ -29,8 +26,9 @@ Status validate_info(const BackendInfo& info) {
                                      {info.step_rows_max, "step_rows_max"}}) {
     if (Status status = positive(value, field); !status.ok()) return status;
   }
-  if (int64_t{info.block_count} * info.block_size > kPositionsMax) {
-    return invalid_argument("sim backend: block_count * block_size must be at most " + std::to_string(kPositionsMax));
+  if (int64_t{info.block_count} * info.block_size > kSimPositionsMax) {
+    return invalid_argument("sim backend: block_count * block_size must be at most " +
+                            std::to_string(kSimPositionsMax));
   }
   for (const double cost : {info.flops_per_token, info.output_flops, info.attention_flops_per_position,
                             info.weight_bytes, info.kv_bytes_per_token}) {

@@ -56,6 +56,9 @@ struct SimRowView {
   uint64_t output_index;  // 0 for the first token behind the prompt
 };
 
+// Of all blocks. Slots of the fake cache take 24 bytes each: at most 6 GiB.
+constexpr int64_t kSimPositionsMax = int64_t{1} << 28;
+
 struct SimOptions {
   BackendInfo info = default_info();  // its peaks are the machine's
   SimMachine machine;

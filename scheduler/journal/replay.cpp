@@ -19,8 +19,9 @@ Status check_header(const RecordedScheduler& header) {
   const bool plausible = within(info.vocab_size, kReplayVocabMax) && within(info.context_max, INT32_MAX) &&
                          within(info.block_size, INT32_MAX) && within(info.block_count, INT32_MAX) &&
                          within(int64_t{info.block_size} * info.block_count, kReplayPositionsMax) &&
-                         within(info.step_tokens_max, kReplayStepMax) && within(info.step_rows_max, kReplayStepMax) &&
-                         info.embedding_size >= 0 && info.embedding_size <= kReplayVocabMax;
+                         info.block_count <= kReplayBlocksMax && within(info.step_tokens_max, kReplayStepMax) &&
+                         within(info.step_rows_max, kReplayStepMax) && info.embedding_size >= 0 &&
+                         info.embedding_size <= kReplayVocabMax;
   if (!plausible) return impossible("a backend of impossible size");
   const SchedulerLimits& limits = header.limits;
   if (limits.max_step_tokens == 0 || limits.max_running == 0 || limits.max_waiting_requests == 0 ||

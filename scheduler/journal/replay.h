@@ -4,7 +4,8 @@
 // recorded token come out as it did (RecordedResult::mask).
 //
 // A file from anywhere is safe to replay: what no scheduler can have been told is an error, never a crash. What it can
-// make a replay allocate is bounded by kReplayPositionsMax positions of KV and kReplayVocabMax tokens.
+// make a replay allocate is bounded by kReplayPositionsMax positions of KV in kReplayBlocksMax blocks, which take about
+// 64 bytes each, and by kReplayVocabMax tokens.
 // Thread-safety: one thread.
 #pragma once
 
@@ -21,6 +22,7 @@
 namespace twostroke {
 
 constexpr uint64_t kReplayPositionsMax = uint64_t{1} << 26;
+constexpr int32_t kReplayBlocksMax = 1 << 23;
 constexpr int32_t kReplayVocabMax = 1 << 24;
 constexpr int32_t kReplayStepMax = 1 << 20;  // tokens and rows of a step
 

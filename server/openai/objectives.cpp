@@ -4,6 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include "server/http/ascii.h"
+
 namespace twostroke::openai {
 namespace {
 
@@ -26,6 +28,10 @@ TimeNs read_one(FieldReader& fields, const Json& object, const char* name) {
 
 std::optional<ApiError> read_header(const http::HttpRequest& request, const char* name, TimeNs& objective_ns) {
   const std::string_view text = request.header(name);
+  for (const auto& [header_name, value] : request.headers) {
+    if (!http::equal_ignoring_case(header_name, name) || value == text) continue;
+    return bad_field(name, std::string("The header '") + name + "' is there twice, with different values: send one.");
+  }
   if (text.empty()) return std::nullopt;
   double ms = 0;
   const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), ms);

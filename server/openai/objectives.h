@@ -16,7 +16,8 @@ constexpr double kObjectiveMsMax = 86'400'000;  // a day
 // The field; none of its numbers, or null: no objective. Fails `fields` for what is no number above 0.
 Objectives read_objectives(FieldReader& fields);
 
-// Fills in from the headers what the field left open. An error is a 400 that names the header.
+// Fills in from the headers what the field left open. An error is a 400 that names the header: one that is no number
+// above 0, or is there twice with different values.
 std::optional<ApiError> add_header_objectives(const http::HttpRequest& request, Objectives& objectives);
 
 }  // namespace twostroke::openai

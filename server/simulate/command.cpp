@@ -1,8 +1,8 @@
 #include "server/simulate/command.h"
 
 #include <charconv>
-#include <cmath>
 #include <fstream>
+#include <new>
 #include <ostream>
 
 #include "server/simulate/calibration_file.h"
@@ -38,8 +38,9 @@ Result<std::map<std::string, double>> parse_prices(const std::vector<std::string
       const auto [stop, error] = std::from_chars(text.data() + equals + 1, end, price);
       if (error != std::errc() || stop != end) price = -1;
     }
-    if (!std::isfinite(price) || price < 0) {
-      return invalid_argument("'" + text + "' is no price: write --price H100=2.5");
+    if (!(price >= 0 && price <= kPricePerHourMax)) {
+      return invalid_argument("'" + text + "' is no price: write --price H100=2.5, with a price from 0 to " +
+                              std::to_string(static_cast<uint64_t>(kPricePerHourMax)));
     }
     const Result<Hardware> hardware = find_hardware(text.substr(0, equals));
     if (!hardware.ok()) return hardware.status();
@@ -204,7 +205,7 @@ Result<FleetReport> simulate_fleet(const SimulateOptions& options, const Plan& p
       bar.begin(plan.fleets[fleet].name + ", try " + std::to_string(++tries));
       return run_once(options, plan, fleet, rate, simulation);
     });
-    if (!found.ok()) return found.status();
+    if (!found.ok()) return Status(found.status().code(), plan.fleets[fleet].name + ": " + found.status().message());
     report.result = std::move(found->result);
     report.max_rate = MaxRate{.rate = found->rate, .tries = found->tries, .result = {}};
     return report;
@@ -243,13 +244,7 @@ Status write_results(const SimulateOptions& options, const Report& report, std::
   return invalid_argument("the results could not be written to '" + options.json + "'; does its folder exist?");
 }
 
-}  // namespace
-
-int simulate_command(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err,
-                     bool show_progress) {
-  const SimulateCommand command = parse_simulate_command(arguments, out, err);
-  if (!command.run) return command.exit_code;
-  const SimulateOptions& options = command.options;
+int simulate_fleets(const SimulateOptions& options, std::ostream& out, std::ostream& err, bool show_progress) {
   const auto fail = [&err](const Status& status) {
     err << "twostroke simulate: " << status.message() << "\n";
     return 1;
@@ -277,6 +272,21 @@ int simulate_command(const std::vector<std::string>& arguments, std::ostream& ou
         << " events and shows the beginning; choose a part with --from-s and --for-s\n";
   }
   return 0;
+}
+
+}  // namespace
+
+int simulate_command(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err,
+                     bool show_progress) {
+  const SimulateCommand command = parse_simulate_command(arguments, out, err);
+  if (!command.run) return command.exit_code;
+  try {
+    return simulate_fleets(command.options, out, err, show_progress);
+  } catch (const std::bad_alloc&) {
+    err << "twostroke simulate: this machine has not enough memory: simulate fewer replicas, or less KV memory "
+           "(--kv-memory-mb), or larger blocks (--block-size)\n";
+    return 1;
+  }
 }
 
 }  // namespace twostroke::simulate

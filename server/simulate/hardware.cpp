@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cmath>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "server/simulate/small_file.h"
@@ -37,21 +37,24 @@ bool equal_ignoring_case(std::string_view a, std::string_view b) {
 struct ProfileField {
   const char* key;
   double unit;
-  double greatest;  // in the file's unit
-  bool positive;    // 0 is no value
+  double least;     // in the file's unit
+  double greatest;  // likewise
   bool required;
   double Hardware::*target;
 };
 
+// Of what is divided by: so little that no machine has it, and enough that no time that follows from it is infinite.
+constexpr double kDivisorMin = 1e-6;
+
 constexpr ProfileField kProfileFields[] = {
-    {"peak_tflops", 1e12, 1e6, true, true, &Hardware::peak_flops},
-    {"bandwidth_gb_per_s", 1e9, 1e7, true, true, &Hardware::peak_bytes_per_second},
-    {"memory_gb", 1e9, 1e6, true, true, &Hardware::memory_bytes},
-    {"compute_efficiency", 1, 1, true, false, &Hardware::compute_efficiency},
-    {"memory_efficiency", 1, 1, true, false, &Hardware::memory_efficiency},
-    {"step_overhead_us", 1, 1e7, false, false, &Hardware::step_overhead_us},
-    {"link_gb_per_s", 1e9, 1e6, true, false, &Hardware::link_bytes_per_second},
-    {"link_latency_us", 1, 1e7, false, false, &Hardware::link_latency_us},
+    {"peak_tflops", 1e12, kDivisorMin, 1e6, true, &Hardware::peak_flops},
+    {"bandwidth_gb_per_s", 1e9, kDivisorMin, 1e7, true, &Hardware::peak_bytes_per_second},
+    {"memory_gb", 1e9, kDivisorMin, 1e6, true, &Hardware::memory_bytes},
+    {"compute_efficiency", 1, kDivisorMin, 1, false, &Hardware::compute_efficiency},
+    {"memory_efficiency", 1, kDivisorMin, 1, false, &Hardware::memory_efficiency},
+    {"step_overhead_us", 1, 0, 1e7, false, &Hardware::step_overhead_us},
+    {"link_gb_per_s", 1e9, kDivisorMin, 1e6, false, &Hardware::link_bytes_per_second},
+    {"link_latency_us", 1, 0, 1e7, false, &Hardware::link_latency_us},
 };
 
 Status read_number(const nlohmann::json& object, const ProfileField& field, const std::string& source, double& value) {
@@ -61,11 +64,10 @@ Status read_number(const nlohmann::json& object, const ProfileField& field, cons
     return invalid_argument(source + ": \"" + field.key + "\" is missing");
   }
   const double number = found->is_number() ? found->get<double>() : -1;
-  if (!std::isfinite(number) || number > field.greatest || (field.positive ? number <= 0 : number < 0)) {
-    char greatest[32];
-    std::snprintf(greatest, sizeof(greatest), "%g", field.greatest);
-    return invalid_argument(source + ": \"" + field.key + "\" must be a number " +
-                            (field.positive ? "greater than 0" : "of 0 or more") + " and at most " + greatest);
+  if (!(number >= field.least && number <= field.greatest)) {
+    char range[64];
+    std::snprintf(range, sizeof(range), "from %g to %g", field.least, field.greatest);
+    return invalid_argument(source + ": \"" + field.key + "\" must be a number " + range);
   }
   value = number * field.unit;
   return {};
@@ -105,7 +107,7 @@ Result<Hardware> parse_hardware(std::string_view json, const std::string& source
   }
   if (object.contains("price_per_hour")) {
     double price = 0;
-    const ProfileField field{"price_per_hour", 1, 1e6, false, false, nullptr};
+    const ProfileField field{"price_per_hour", 1, 0, kPricePerHourMax, false, nullptr};
     if (Status status = read_number(object, field, source, price); !status.ok()) return status;
     hardware.price_per_hour = price;
   }

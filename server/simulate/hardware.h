@@ -35,6 +35,8 @@
 
 namespace twostroke::simulate {
 
+constexpr double kPricePerHourMax = 1e6;
+
 struct Hardware {
   std::string name;
   double peak_flops = 0;             // FLOP/s of one device
@@ -57,6 +59,7 @@ Result<Hardware> find_hardware(const std::string& name);
 // A profile as a JSON object; `source` names it in errors. Keys: "name", "peak_tflops", "bandwidth_gb_per_s",
 // "memory_gb" are required; "compute_efficiency", "memory_efficiency", "step_overhead_us", "link_gb_per_s",
 // "link_latency_us", "price_per_hour" are optional; no others. A GB is 1e9 bytes.
+// What times are divided by is 1e-6 at least, so that all of them are finite.
 Result<Hardware> parse_hardware(std::string_view json, const std::string& source);
 
 }  // namespace twostroke::simulate

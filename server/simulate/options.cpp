@@ -3,6 +3,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <utility>
 
 namespace twostroke::simulate {
 namespace {
@@ -159,6 +161,12 @@ void declare_results(CLI::App& app, SimulateOptions& o) {
                       "Write every step to this file, for ui.perfetto.dev; with one fleet, without --find-max-rate");
 }
 
+bool same_place(const std::filesystem::path& a, const std::filesystem::path& b) {
+  std::error_code error;  // of a path without a folder; then it names no file
+  return std::filesystem::absolute(a, error).lexically_normal() ==
+         std::filesystem::absolute(b, error).lexically_normal();
+}
+
 // What no single option can see.
 std::string conflict(const SimulateOptions& o) {
   if (o.fleets.size() > kFleetsMax) return "at most " + std::to_string(kFleetsMax) + " fleets are compared";
@@ -168,6 +176,18 @@ std::string conflict(const SimulateOptions& o) {
   }
   if (!o.trace.empty() && (o.fleets.size() > 1 || o.find_max_rate)) {
     return "--trace shows one run: give one --fleet, and no --find-max-rate";
+  }
+  for (const auto& [flag, file] : {std::pair("--trace", o.trace), std::pair("--json", o.json)}) {
+    if (!file.ends_with(".csv") && !file.ends_with(".jsonl")) continue;
+    return std::string(flag) + " is written, and '" + file +
+           "' has the name of a trace of requests: to read one give --workload, to write choose another ending";
+  }
+  if (o.trace == "-") return "--trace takes a file: it cannot go where the results are printed";
+  if (!o.trace.empty() && !o.json.empty() && same_place(o.trace, o.json)) {
+    return "--trace and --json name the same file '" + o.json + "': give each its own";
+  }
+  if (o.itl_target_ms > 0 && o.itl_target_ms < kItlTargetMsMin) {
+    return "--itl-target-ms must be 0 for none, or at least 0.001";
   }
   return {};
 }

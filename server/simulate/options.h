@@ -15,6 +15,7 @@ namespace twostroke::simulate {
 
 constexpr size_t kFleetsMax = 16;
 constexpr size_t kKindsMax = 64;
+constexpr double kItlTargetMsMin = 1e-3;  // below it only 0: none
 constexpr uint64_t kRequestsMax = 100'000'000;
 
 struct SimulateOptions {

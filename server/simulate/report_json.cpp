@@ -8,7 +8,16 @@ namespace {
 
 using nlohmann::ordered_json;
 
+// Of none there is nothing to say: null, which no reader takes for an instant.
 ordered_json durations(const Histogram& histogram) {
+  if (histogram.count() == 0) {
+    return {{"count", 0},
+            {"mean_seconds", nullptr},
+            {"p50_seconds", nullptr},
+            {"p90_seconds", nullptr},
+            {"p99_seconds", nullptr},
+            {"max_seconds", nullptr}};
+  }
   return {{"count", histogram.count()},
           {"mean_seconds", histogram.mean_seconds()},
           {"p50_seconds", histogram.quantile_seconds(0.5)},

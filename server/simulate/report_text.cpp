@@ -192,17 +192,22 @@ void compare(const Report& report, std::ostream& out) {
     if (rates) return fleet.max_rate ? fleet.max_rate->rate : 0;
     return ratio(static_cast<double>(fleet.result.good), fleet.result.seconds);
   };
+  const auto p99_ms = [](const Histogram& h) { return h.count() == 0 ? "-" : number(h.quantile_seconds(0.99) * 1e3); };
   out << "\ncomparison\n";
   row(out, "fleet", {rates ? "max rate" : "goodput/s", "TTFT p99 ms", "TPOT p99 ms", "price/Mtok", "binds"});
   for (const FleetReport& fleet : report.fleets) {
+    if (fleet.max_rate && fleet.max_rate->rate == 0) {  // there is no run to tell of
+      row(out, fleet.fleet.name, {"none", "-", "-", "-", "-"});
+      continue;
+    }
     std::string binds;
     for (const GroupResult& group : fleet.result.groups) {
       binds += (binds.empty() ? "" : ", ") + std::string(binding_of(group).resource);
     }
     const std::optional<TokenPrice> price = token_price(fleet);
     row(out, fleet.fleet.name,
-        {number(merit(fleet)), number(fleet.result.ttft.quantile_seconds(0.99) * 1e3),
-         number(fleet.result.tpot.quantile_seconds(0.99) * 1e3), price ? number(price->output) : "-", binds});
+        {number(merit(fleet)), p99_ms(fleet.result.ttft), p99_ms(fleet.result.tpot),
+         price ? number(price->output) : "-", binds});
   }
   const auto best = std::ranges::max_element(report.fleets, {}, merit);
   double second = 0;

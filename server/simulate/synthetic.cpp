@@ -1,7 +1,6 @@
 #include "server/simulate/synthetic.h"
 
 #include <charconv>
-#include <cmath>
 
 #include "server/simulate/random.h"
 #include "server/simulate/simulated_time.h"
@@ -62,7 +61,8 @@ Result<RequestKind> parse_kind(const std::string& text) {
   RequestKind kind;
   if (second != std::string::npos) {
     const auto [end, error] = std::from_chars(text.data(), text.data() + first, kind.weight);
-    if (error == std::errc() && end == text.data() + first && kind.weight > 0 && std::isfinite(kind.weight)) {
+    if (error == std::errc() && end == text.data() + first && kind.weight >= kKindWeightMin &&
+        kind.weight <= kKindWeightMax) {
       const Result<Lengths> prompt = parse_lengths(text.substr(first + 1, second - first - 1));
       const Result<Lengths> output = parse_lengths(text.substr(second + 1));
       if (!prompt.ok()) return prompt.status();
@@ -72,7 +72,9 @@ Result<RequestKind> parse_kind(const std::string& text) {
       return kind;
     }
   }
-  return invalid_argument("'" + text + "' is no kind of request: write WEIGHT/PROMPT/OUTPUT, for example 0.8/60/200");
+  return invalid_argument("'" + text +
+                          "' is no kind of request: write WEIGHT/PROMPT/OUTPUT, for example 0.8/60/200, with a weight "
+                          "from 0.000001 to 1000000");
 }
 
 std::unique_ptr<Workload> make_synthetic(const SyntheticOptions& options) {

@@ -16,6 +16,10 @@
 
 namespace twostroke::simulate {
 
+// So far apart at most that their sum is exact enough to draw each.
+constexpr double kKindWeightMin = 1e-6;
+constexpr double kKindWeightMax = 1e6;
+
 struct RequestKind {
   double weight = 1;
   Lengths prompt;

@@ -90,6 +90,7 @@ TEST(Config, TheObjectiveAndTheCalibrationAreSettingsLikeOthers) {
   EXPECT_EQ(config.calibration_cache, "none");
   expect_refused({"--itl-target-ms=-1"});
   expect_refused({"--itl-target-ms=nan"});
+  expect_refused({"--itl-target-ms=1e-300"});  // would round to none
   expect_refused({"--calibration-ms=-1"});
 }
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 
 import pytest
@@ -59,6 +60,7 @@ def test_the_printed_settings_are_a_settings_file(tmp_path, config_file):
         (["serve", "--model", "m", "--port", "70000"], "--port"),
         (["serve", "--model", "m", "--backend", "gpu"], "gpu"),
         (["serve", "--model", "m", "--config", "/nowhere.toml"], "/nowhere.toml"),
+        (["serve", "--model", "m", "--itl-target-ms", "1e-300"], "0.001 at least"),
         (["serve", "--model", "/nowhere.gguf"], "/nowhere.gguf"),
         (["serve", "--model", __file__], "GGUF"),
         (["sing"], "sing"),
@@ -69,6 +71,7 @@ def test_the_printed_settings_are_a_settings_file(tmp_path, config_file):
         (["grammar", "--gbnf", "/nowhere"], "/nowhere"),
         (["simulate", "--fleet", "4xnothing"], "H100"),
         (["simulate", "--workload", "/nowhere.csv"], "/nowhere.csv"),
+        (["simulate", "--trace", "/nowhere.csv"], "--workload"),
     ],
 )
 def test_wrong_arguments_end_with_a_message_that_names_them(arguments, word):
@@ -76,6 +79,21 @@ def test_wrong_arguments_end_with_a_message_that_names_them(arguments, word):
     assert result.returncode not in (0, -6, -11)
     assert word in result.stderr
     assert len(result.stderr.strip().splitlines()) <= 15
+
+
+def test_a_simulation_beyond_the_memory_says_so(tmp_path):
+    profile = tmp_path / "vast.json"
+    profile.write_text('{"name": "vast", "peak_tflops": 100, "bandwidth_gb_per_s": 800, "memory_gb": 1000000}')
+    limited = f"ulimit -v 400000; exec {shlex.quote(str(BINARY))} simulate --requests 5 --fleet {shlex.quote(str(profile))}"
+    result = subprocess.run(["bash", "-c", limited], capture_output=True, text=True)
+    assert result.returncode == 1 and "not enough memory" in result.stderr and result.stdout == ""
+
+
+@pytest.mark.skipif(not MODEL.exists(), reason=f"the model is not there: {MODEL} (deploy/fetch-model fetches it)")
+@pytest.mark.parametrize("flag", [["--max-running", "65536"], ["--context-max", "16777216"]])
+def test_more_than_the_sim_backend_holds_is_refused_by_its_flags(flag):
+    result = run("serve", "--model", MODEL, "--backend", "sim", *flag)
+    assert result.returncode == 1 and "--max-running times --context-max" in result.stderr
 
 
 def test_an_unknown_key_of_the_file_is_fatal(tmp_path):

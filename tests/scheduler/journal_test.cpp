@@ -213,6 +213,13 @@ TEST(Journal, CallsThatNoSchedulerCanGetAreErrors) {
     writer.scheduler(small_limits(), info);
   };
   EXPECT_THAT(error_of(huge, /*header=*/false), HasSubstr("impossible size"));
+  const auto crumbs = [](JournalWriter& writer) {  // as many positions as are allowed, each a block
+    BackendInfo info = small_machine().info;
+    info.block_size = 1;
+    info.block_count = 1 << 26;
+    writer.scheduler(small_limits(), info);
+  };
+  EXPECT_THAT(error_of(crumbs, /*header=*/false), HasSubstr("impossible size"));
   const auto empty = [](JournalWriter& writer) {
     SchedulerLimits limits = small_limits();
     limits.max_running = 0;

@@ -67,7 +67,7 @@ std::variant<EmbeddingRequest, ApiError> parse_embedding_request(const Json& bod
   if (!fields.boolean("normalize", true)) {
     fields.fail("normalize", "'normalize' is not supported by this endpoint, except true.");
   }
-  for (const char* name : {"truncate_prompt_tokens", "embed_dtype", "endianness", "priority"}) {
+  for (const char* name : {"truncate_prompt_tokens", "embed_dtype", "endianness", "priority", "slo"}) {
     if (fields.find(name) != nullptr) {
       fields.fail(name, std::string("'") + name + "' is not supported by this endpoint: leave it out.");
     }

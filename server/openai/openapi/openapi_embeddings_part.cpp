@@ -33,7 +33,8 @@ const char* openapi_embeddings_part() {
       "truncate_prompt_tokens": {"type": "null"},
       "embed_dtype": {"type": "null"},
       "endianness": {"type": "null"},
-      "priority": {"type": "null"}}},
+      "priority": {"type": "null"},
+      "slo": {"type": "null"}}},
   "EmbeddingList": {
     "type": "object", "required": ["object", "data", "model", "pooling", "usage"],
     "properties": {

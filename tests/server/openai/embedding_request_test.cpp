@@ -50,10 +50,10 @@ TEST(EmbeddingRequest, NamesWhatIsWrong) {
     EXPECT_EQ(refused_embedding(R"({"input": )" + std::string(input) + "}"), "input") << input;
   }
   EXPECT_EQ(refused_embedding("{}"), "input");
-  for (const char* more :
-       {R"("encoding_format": "int8")", R"("encoding_format": 1)", R"("pooling": "max")", R"("dimensions": 0)",
-        R"("dimensions": "64")", R"("user": 5)", R"("cache_salt": 5)", R"("normalize": false)",
-        R"("add_special_tokens": false)", R"("truncate_prompt_tokens": 5)", R"("messages": [])", R"("priority": 1)"}) {
+  for (const char* more : {R"("encoding_format": "int8")", R"("encoding_format": 1)", R"("pooling": "max")",
+                           R"("dimensions": 0)", R"("dimensions": "64")", R"("user": 5)", R"("cache_salt": 5)",
+                           R"("normalize": false)", R"("add_special_tokens": false)", R"("truncate_prompt_tokens": 5)",
+                           R"("messages": [])", R"("priority": 1)", R"("slo": {"ttft_ms": 5})"}) {
     const std::string name = std::string(more).substr(1, std::string(more).find('"', 1) - 1);
     EXPECT_EQ(refused_embedding(R"({"input": "a", )" + std::string(more) + "}"), name);
   }

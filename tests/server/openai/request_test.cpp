@@ -75,6 +75,10 @@ TEST(Objectives, ComeFromHeadersWhereTheFieldSaysNothing) {
     EXPECT_EQ(error->status, 400);
     EXPECT_EQ(error->param, "x-slo-tpot-ms");
   }
+  request.headers = {{"x-slo-ttft-ms", "250"}, {"X-SLO-TTFT-MS", "900"}};
+  EXPECT_EQ(add_header_objectives(request, objectives).value_or(ApiError{}).param, "x-slo-ttft-ms");
+  request.headers = {{"x-slo-ttft-ms", "250"}, {"X-SLO-TTFT-MS", "250"}};
+  EXPECT_FALSE(add_header_objectives(request, objectives)) << "said twice, but no contradiction";
   request.headers = {};
   Objectives none;
   EXPECT_FALSE(add_header_objectives(request, none));

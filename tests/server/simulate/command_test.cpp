@@ -60,6 +60,11 @@ TEST(SimulateCommand, WrongFlagsSayWhatToDo) {
   }
   EXPECT_THAT(message({"--find-max-rate"}, 2), HasSubstr("give --ttft-ms, --tpot-ms or both"));
   EXPECT_THAT(message({"--trace", "t.json", "--fleet", "H100", "--fleet", "L4"}, 2), HasSubstr("give one --fleet"));
+  EXPECT_THAT(message({"--trace", "-"}, 2), HasSubstr("--trace takes a file"));
+  EXPECT_THAT(message({"--trace", "t.csv"}, 2), HasSubstr("to read one give --workload"));
+  EXPECT_THAT(message({"--json", "t.jsonl"}, 2), HasSubstr("to read one give --workload"));
+  EXPECT_THAT(message({"--trace", "t.json", "--json", "./x/../t.json"}, 2), HasSubstr("the same file"));
+  EXPECT_THAT(message({"--itl-target-ms", "1e-300"}, 2), HasSubstr("at least 0.001"));
   EXPECT_THAT(message({"--workload", "t.csv", "--rate", "3"}, 2), HasSubstr("use --rate-scale"));
   EXPECT_THAT(message({"--rate-scale", "3"}, 2), HasSubstr("use --rate"));
   EXPECT_THAT(message({"--mix", "1/5/5", "--prompt-tokens", "9"}, 2), HasSubstr("one or the other"));
@@ -68,6 +73,9 @@ TEST(SimulateCommand, WrongFlagsSayWhatToDo) {
   EXPECT_THAT(message({"--router", "magic"}, 1), HasSubstr("prefix_aware"));
   EXPECT_THAT(message({"--prompt-tokens", "many"}, 1), HasSubstr("lognormal:MEDIAN"));
   EXPECT_THAT(message({"--price", "H100"}, 1), HasSubstr("--price H100=2.5"));
+  EXPECT_THAT(message({"--price", "H100=1e308"}, 1), HasSubstr("from 0 to 1000000"));
+  EXPECT_THAT(message({"--fleet", "L4", "--requests", "2", "--find-max-rate", "--ttft-ms", "1e9"}, 1),
+              HasSubstr("L4: no highest rate was found"));
   EXPECT_THAT(message({"--workload", "none.csv"}, 1), HasSubstr("does it exist"));
   EXPECT_THAT(message({"--model", "Llama-3.1-405B"}, 1), HasSubstr("16x"));
   EXPECT_THAT(message({"--requests", "5", "--from-s", "1000000"}, 1), HasSubstr("no requests"));
@@ -130,6 +138,38 @@ TEST(SimulateCommand, SeveralFleetsAreComparedAndTheBestIsNamed) {
                                     "--prompt-tokens", "500", "--output-tokens", "5", "--find-max-rate"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("best: 2xH100"));
+}
+
+TEST(SimulateCommand, WhatNoRequestHasIsNoLatencyOfZero) {
+  const std::vector<std::string> arguments = {"--fleet",    "H100", "--fleet",         "L4",
+                                              "--requests", "3",    "--output-tokens", "1"};
+  EXPECT_THAT(simulate(arguments).out, ::testing::ContainsRegex("H100 +[0-9.]+ +[0-9.]+ +- +- memory"));
+  std::vector<std::string> as_json = arguments;
+  as_json.insert(as_json.end(), {"--json", "-"});
+  const json fleet = json::parse(simulate(as_json).out)["fleets"][0];
+  EXPECT_EQ(fleet["tpot"]["count"], 0);
+  EXPECT_TRUE(fleet["tpot"]["p99_seconds"].is_null());
+  EXPECT_GT(fleet["ttft"]["p99_seconds"], 0);
+}
+
+TEST(SimulateCommand, AFleetThatMeetsItsTargetsAtNoRateHasNoLatencies) {
+  const Printed outcome =
+      simulate({"--fleet", "H100", "--fleet", "L4", "--requests", "3", "--find-max-rate", "--ttft-ms", "1e-6"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const std::string comparison = outcome.out.substr(outcome.out.find("comparison"));
+  EXPECT_THAT(comparison, ::testing::ContainsRegex("H100 +none +- +- +- +-\n"));
+  EXPECT_THAT(comparison, ::testing::ContainsRegex("L4 +none +- +- +- +-\n"));
+}
+
+TEST(SimulateCommand, AProfileOfNearlyNothingIsRefusedInsteadOfTakingForEver) {
+  const NamedFile file(R"({"name": "x", "peak_tflops": 1, "memory_gb": 90, "bandwidth_gb_per_s": 1e-300})", ".json");
+  const Printed outcome = simulate({"--fleet", file.path(), "--requests", "2"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("bandwidth_gb_per_s"));
+  const NamedFile slowest(R"({"name": "x", "peak_tflops": 1e-6, "memory_gb": 90, "bandwidth_gb_per_s": 1e-6,
+                              "compute_efficiency": 1e-6, "memory_efficiency": 1e-6})",
+                          ".json");
+  EXPECT_THAT(simulate({"--fleet", slowest.path(), "--requests", "2"}).err, HasSubstr("passes 73 years"));
 }
 
 TEST(SimulateCommand, ATraceHoldsEveryStep) {

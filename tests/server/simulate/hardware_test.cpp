@@ -55,6 +55,11 @@ TEST(Hardware, DamagedProfilesAreRefusedByTheirKey) {
   EXPECT_THAT(message(R"({"name": "x", "peak_tflops": 1, "bandwidth_gb_per_s": 1, "memory_gb": 1,
                           "compute_efficiency": 1.5})"),
               HasSubstr("compute_efficiency"));
+  for (const char* nearly_nothing : {"0", "1e-300", "5e-324"}) {
+    const std::string bandwidth = R"("bandwidth_gb_per_s": )" + std::string(nearly_nothing);
+    EXPECT_THAT(message((R"({"name": "x", "peak_tflops": 1, "memory_gb": 1, )" + bandwidth + "}").c_str()),
+                HasSubstr("\"bandwidth_gb_per_s\" must be a number from 1e-06"));
+  }
 }
 
 TEST(Fleet, CountsDevicesAndTensorParallelDegrees) {

@@ -192,7 +192,8 @@ TEST(Simulation, EndsWithAnErrorWhereTimeWould) {
   EXPECT_EQ(too_late.code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(too_late.message(), HasSubstr("arrives later"));
 
-  const NamedFile slow(R"({"name": "slow", "peak_tflops": 1e-30, "bandwidth_gb_per_s": 1e-30, "memory_gb": 48})",
+  const NamedFile slow(R"({"name": "slow", "peak_tflops": 1e-6, "compute_efficiency": 1e-6,
+                           "bandwidth_gb_per_s": 1e-6, "memory_efficiency": 1e-6, "memory_gb": 48})",
                        ".json");
   Simulated abacus(slow.path());
   const auto requests = make_synthetic(mixed_requests(1, 10));

@@ -215,7 +215,7 @@ TEST(Lengths, MisspeltOnesAreRefused) {
                             "lognormal:400:0", "lognormal:400:0.8:0", "99999999999"}) {
     EXPECT_FALSE(parse_lengths(wrong).ok()) << wrong;
   }
-  for (const char* wrong : {"", "1", "1/2", "0/2/2", "x/2/2", "1/2/2/2", "nan/1/1"})
+  for (const char* wrong : {"", "1", "1/2", "0/2/2", "x/2/2", "1/2/2/2", "nan/1/1", "1e308/1/1", "1e-308/1/1"})
     EXPECT_FALSE(parse_kind(wrong).ok()) << wrong;
 }
 
