@@ -135,7 +135,7 @@ class CostModel {
 
   static constexpr double kClipErrors = 4;
   static constexpr size_t kErrorWindow = 64;
-  static constexpr size_t kOverrunWindow = 256;  // so that a fiftieth of them is several
+  static constexpr size_t kOverrunWindow = 256;  // so that a hundredth of them is more than one
 
  private:
   friend struct SchedulerTestPeer;  // lets a test break an invariant on purpose

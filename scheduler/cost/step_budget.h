@@ -1,7 +1,7 @@
 // How many prefill tokens a step takes beside its decodes, and why.
 //
 // With an objective for the time between tokens: the most whose predicted step, context included, still meets it after
-// a margin for what the model does not foresee: what 49 of 50 of the last mixed steps overran their prediction by at
+// a margin for what the model does not foresee: what 99 of 100 of the last mixed steps overran their prediction by at
 // most (CostModel::overrun_ns; the objective is for nearly every token, and a prediction is for the middle). Never
 // fewer than kPrefillFloorTokens: where even those miss the objective, prefill goes on slowly rather than not at all.
 //
@@ -25,8 +25,8 @@
 
 namespace twostroke {
 
-constexpr uint32_t kPrefillFloorTokens = 8;
-constexpr double kOverrunQuantile = 0.98;
+constexpr uint32_t kPrefillFloorTokens = 4;
+constexpr double kOverrunQuantile = 0.99;
 constexpr double kOverrunPartMax = 0.5;  // of the objective
 
 enum class ChunkReason : uint8_t {

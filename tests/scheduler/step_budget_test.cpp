@@ -141,7 +141,7 @@ SchedulerLimits with_costs(const CostModel& costs) {
 uint32_t chunk_beside(Harness& harness, const std::vector<Objectives>& streams) {
   RequestId id = 0;
   for (const Objectives& objectives : streams) {
-    Request request = make_request(++id, make_prompt(4), 500);
+    Request request = make_request(++id, make_prompt(4), 1000);
     request.objectives = objectives;
     EXPECT_TRUE(harness.submit(std::move(request)).ok());
   }
