@@ -70,5 +70,5 @@ int main(int argc, char** argv) {
   std::cout.flush();
   if (std::cout.good()) return code;
   std::cerr << "twostroke: the output could not be written: is the disk full?\n";
-  return 1;
+  return code == 0 ? 1 : code;  // replay has a code of its own for this
 }

@@ -21,7 +21,7 @@ namespace twostroke {
 namespace {
 
 constexpr int kDiffers = 1;
-constexpr int kUnreadable = 2;
+constexpr int kUnusable = 2;  // the arguments, the file, or the place where the output goes
 
 // The bar appears when a replay has taken so long, and moves no more often.
 constexpr std::chrono::milliseconds kProgressInterval{200};
@@ -209,7 +209,7 @@ int run_replay(const std::string& path, const StepRange& range, std::ostream& ou
   std::ifstream file(path, std::ios::binary);
   if (!file) {
     err << path << " cannot be read: is it there, and yours to read?\n";
-    return kUnreadable;
+    return kUnusable;
   }
   std::error_code no_size;
   const uint64_t size = std::filesystem::file_size(path, no_size);
@@ -229,9 +229,11 @@ int run_replay(const std::string& path, const StepRange& range, std::ostream& ou
         progress.reset();
         err << path << ": " << more.status().message() << "\n";
         if (const uint64_t steps = replay.summary().steps; steps > 0) {
-          err << "The " << steps << " steps before that were replayed, and decided alike.\n";
+          err << count_text(steps, "step", "steps") << " before that replayed, all decided alike.\n";
+        } else if (reader.bytes_read() > journal_head().size()) {  // it is a journal
+          err << "No step comes before that.\n";
         }
-        return kUnreadable;
+        return kUnusable;
       }
       if (!*more) break;
       if (progress) progress->show(reader.bytes_read());
@@ -241,7 +243,7 @@ int run_replay(const std::string& path, const StepRange& range, std::ostream& ou
   if (range.last > 0 && range.first > replay.summary().steps && !replay.difference()) {
     err << "twostroke replay: there is no step " << range.first << "; the last one is " << replay.summary().steps
         << "\n";
-    return kUnreadable;
+    return kUnusable;
   }
   if (!replay.difference()) {
     out << "result    every decision is the recorded one\n";
@@ -256,7 +258,9 @@ int run_replay(const std::string& path, const StepRange& range, std::ostream& ou
 int replay_command(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) {
   CLI::App app(
       "Makes the decisions of a server again, from the file of its --journal, and says whether each is the same:\n"
-      "exit code 0 when all are, 1 when one is not, 2 when the file cannot be read.",
+      "exit code 0 when all are, 1 when one is not, 2 when that cannot be said: the file cannot be read or is "
+      "damaged,\n"
+      "the arguments are wrong, or the output cannot be written.",
       "twostroke replay");
   std::string path, steps;
   app.add_option("FILE", path, "The journal")->required();
@@ -265,22 +269,24 @@ int replay_command(const std::vector<std::string>& arguments, std::ostream& out,
   try {
     app.parse(reversed);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error, out, err) == 0 ? 0 : kUnreadable;
+    return app.exit(error, out, err) == 0 ? 0 : kUnusable;
   }
   StepRange range;
   if (!steps.empty()) {
     const auto parsed = parse_range(steps);
     if (!parsed) {
       err << "twostroke replay: --steps takes A-B or A, steps from 1 on, not '" << steps << "'\n";
-      return kUnreadable;
+      return kUnusable;
     }
     range = *parsed;
   }
   try {
-    return run_replay(path, range, out, err);
+    const int code = run_replay(path, range, out, err);
+    out.flush();
+    return out.good() ? code : kUnusable;
   } catch (const std::bad_alloc&) {
     err << path << ": this machine has not enough memory for what the recorded server had: replay it on a larger one\n";
-    return kUnreadable;
+    return kUnusable;
   }
 }
 

@@ -6,6 +6,7 @@ import re
 import resource
 import signal
 import stat
+import struct
 import subprocess
 import threading
 import urllib.request
@@ -185,6 +186,26 @@ def traffic(server):
         thread.join()
 
 
+def frames(journal):
+    """Where the records of each frame of a journal are, and how many bytes (scheduler/journal/journal.h). The last
+    frame is the orderly end: it is written on its own, however fast the steps came."""
+    places, at = [], len(b"twostroke-steps\0") + 4
+    while at < len(journal):
+        (length,) = struct.unpack_from("<I", journal, at)
+        places.append((at + 12, length))
+        at += 12 + length
+    assert at == len(journal)
+    return places
+
+
+def damaged_copy(journal, begin, length, path):
+    """The path of a copy with another bit amid those bytes."""
+    damaged = bytearray(journal)
+    damaged[begin + length // 2] ^= 4
+    path.write_bytes(damaged)
+    return path
+
+
 def test_a_replay_makes_every_decision_again(start_server, tmp_path):
     path = tmp_path / "journal"
     server = start_server("--journal", str(path), "--max-running", "3", "--kv-memory-mb", "16", "--context-max", "512")
@@ -204,15 +225,22 @@ def test_a_replay_makes_every_decision_again(start_server, tmp_path):
     shown = replay(path, "--steps", "1-3").stdout
     assert re.findall(r"^step (\d+) at", shown, re.M) == ["1", "2", "3"]
     assert re.search(r"^  prefill  request \d+: positions \[0, \d+\) of a prompt of \d+$", shown, re.M)
-    assert replay(path, "--steps", "3-1").returncode == 2
+    wrong = replay(path, "--steps", "3-1")
+    assert wrong.returncode == 2 and "--steps takes A-B or A" in wrong.stderr
+    with open("/dev/full", "w") as full:
+        unwritten = subprocess.run([BINARY, "replay", path], stdout=full, stderr=subprocess.PIPE, text=True, timeout=300)
+    assert unwritten.returncode == 2 and "could not be written" in unwritten.stderr
 
-    # A damaged one, one that is cut off, and none.
+    # One with damage behind all steps, one with damage before them, one that is cut off, and none.
     whole = path.read_bytes()
-    damaged = bytearray(whole)
-    damaged[len(whole) // 2] ^= 4
-    (tmp_path / "damaged").write_bytes(damaged)
-    answer = replay(tmp_path / "damaged")
-    assert answer.returncode == 2 and "damaged" in answer.stderr and "decided alike" in answer.stderr
+    places = frames(whole)
+    steps = int(re.search(r"^steps +(\d+)", replayed.stdout, re.M).group(1))
+    answer = replay(damaged_copy(whole, *places[-1], tmp_path / "damaged"))
+    assert answer.returncode == 2 and "damaged" in answer.stderr
+    assert f"{steps} steps before that replayed, all decided alike." in answer.stderr
+    answer = replay(damaged_copy(whole, *places[0], tmp_path / "damaged"))
+    assert answer.returncode == 2 and "damaged" in answer.stderr
+    assert "No step comes before that." in answer.stderr
     (tmp_path / "cut").write_bytes(whole[:-5])
     answer = replay(tmp_path / "cut")
     assert answer.returncode == 0 and "cut off at byte" in answer.stdout
