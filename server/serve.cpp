@@ -63,12 +63,14 @@ std::string model_name(const ServeConfig& c) {
   return c.served_model_name.empty() ? std::filesystem::path(c.model).stem().string() : c.served_model_name;
 }
 
-Result<std::unique_ptr<JournalFile>> open_journal(const ServeConfig& c) {
+Result<std::unique_ptr<JournalFile>> open_journal(const ServeConfig& c, Metrics& metrics) {
   JournalFileOptions options{.path = c.journal,
                              .program = kVersion,
                              .unix_seconds = openai::unix_seconds(),
                              .bytes_max = c.journal_max_mb << 20};
-  auto created = JournalFile::create(std::move(options), [path = c.journal](const std::string& reason) {
+  metrics.set_journal(/*recording=*/true);  // before the file may say otherwise
+  auto created = JournalFile::create(std::move(options), [path = c.journal, &metrics](const std::string& reason) {
+    metrics.set_journal(/*recording=*/false);
     spdlog::warn("the journal {} ends here, serving goes on: {}", log_text(path), reason);
   });
   if (created.ok()) {
@@ -119,6 +121,9 @@ int serve(const ServeConfig& config) {
   spdlog::info("twostroke {} loads {}", kVersion, log_text(config.model));
   const Result<std::vector<ApiKey>> api_keys = load_api_keys(config);
   if (!api_keys.ok()) return fail(api_keys.status());
+  if (!config.journal.empty()) {
+    if (const Status status = check_journal_path(config.journal); !status.ok()) return fail(status);
+  }
   Result<openai::Tenants> tenants = load_tenants(config, *api_keys);
   if (!tenants.ok()) return fail(tenants.status());
   std::vector<std::string> secrets;
@@ -185,7 +190,7 @@ int serve(const ServeConfig& config) {
   metrics.set_backend(info);
   std::unique_ptr<JournalFile> journal;
   if (!config.journal.empty()) {
-    Result<std::unique_ptr<JournalFile>> created = open_journal(config);
+    Result<std::unique_ptr<JournalFile>> created = open_journal(config, metrics);
     if (!created.ok()) {
       io_threads.stop();
       return fail(created.status());

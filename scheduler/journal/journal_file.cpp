@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
 
 #include "kernels/check.h"
 
@@ -20,11 +21,25 @@ constexpr size_t kEndBytes = 512;                 // kept free for the last fram
 
 std::string error_text(int error) { return std::generic_category().message(error); }
 
+Status not_created(const std::string& path, int error) {
+  return invalid_argument("--journal " + path + " cannot be created: " + error_text(error));
+}
+
+// Whether something is there that can be set aside.
+Result<bool> find_older(const std::string& path) {
+  struct stat found {};
+  if (::lstat(path.c_str(), &found) != 0) {
+    if (errno == ENOENT) return false;
+    return not_created(path, errno);
+  }
+  if (!S_ISREG(found.st_mode)) return invalid_argument("--journal " + path + " is no file: give the path of one");
+  return true;
+}
+
 // Makes room at `path`: what is there moves to FILE.1.
 Status set_aside(const std::string& path) {
-  struct stat found {};
-  if (::lstat(path.c_str(), &found) != 0) return {};
-  if (!S_ISREG(found.st_mode)) return invalid_argument("--journal " + path + " is no file: give the path of one");
+  const Result<bool> older = find_older(path);
+  if (!older.ok() || !*older) return older.status();
   const std::string aside = path + ".1";
   if (std::rename(path.c_str(), aside.c_str()) == 0) return {};
   return invalid_argument("--journal " + path + ": the file that is there cannot be moved to " + aside + ": " +
@@ -33,20 +48,26 @@ Status set_aside(const std::string& path) {
 
 }  // namespace
 
+Status check_journal_path(const std::string& path) {
+  if (const Result<bool> older = find_older(path); !older.ok()) return older.status();
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  if (::faccessat(AT_FDCWD, folder.empty() ? "." : folder.c_str(), W_OK | X_OK, AT_EACCESS) == 0) return {};
+  return not_created(path, errno);
+}
+
 Result<std::unique_ptr<JournalFile>> JournalFile::create(JournalFileOptions options,
                                                          std::function<void(const std::string& reason)> on_end) {
   CHECK(options.buffer_bytes_max <= kJournalFrameBytesMax, "what gathers goes out as one frame");
   if (Status status = set_aside(options.path); !status.ok()) return status;
   const int descriptor = ::open(options.path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
-  if (descriptor < 0) {
-    return invalid_argument("--journal " + options.path + " cannot be created: " + error_text(errno));
-  }
+  if (descriptor < 0) return not_created(options.path, errno);
   return std::unique_ptr<JournalFile>(new JournalFile(std::move(options), std::move(on_end), descriptor));
 }
 
 JournalFile::JournalFile(JournalFileOptions options, std::function<void(const std::string&)> on_end, int descriptor)
     : options_(std::move(options)), on_end_(std::move(on_end)), descriptor_(descriptor) {
-  gathered_ = journal_program_record({.version = options_.program, .unix_seconds = options_.unix_seconds});
+  bytes_taken_ = journal_head().size();
+  append(journal_program_record({.version = options_.program, .unix_seconds = options_.unix_seconds}));
   thread_ = std::thread([this] { run(); });
 }
 
@@ -62,19 +83,27 @@ JournalFile::~JournalFile() {
 
 void JournalFile::append(std::string_view records) {
   if (!recording()) return;
-  bool first = false;
+  bool wake = false;
   {
     const std::lock_guard lock(mutex_);
-    if (overrun_) return;
-    if (gathered_.size() + records.size() > options_.buffer_bytes_max) {
-      overrun_ = true;
-    } else {
-      // The thread sleeps with nothing gathered, and lets things gather once it is awake.
-      first = gathered_.empty();
-      gathered_.append(records);
-    }
+    if (!refusal_.empty()) return;
+    // The thread sleeps with nothing gathered, and lets things gather once it is awake.
+    wake = gathered_.empty();
+    take(records);
   }
-  if (first) wake_.notify_one();
+  if (wake) wake_.notify_one();
+}
+
+void JournalFile::take(std::string_view records) {
+  const size_t bytes = records.size() + (gathered_.empty() ? kJournalFrameHeaderBytes : 0);  // the first begins a frame
+  if (bytes_taken_ + bytes + kEndBytes > options_.bytes_max) {
+    refusal_ = "the file is full: --journal-max-mb";
+  } else if (gathered_.size() + records.size() > options_.buffer_bytes_max) {
+    refusal_ = "the disk takes less than there is to write";
+  } else {
+    gathered_.append(records);
+    bytes_taken_ += bytes;
+  }
 }
 
 void JournalFile::run() {
@@ -83,19 +112,19 @@ void JournalFile::run() {
   if (!failure.empty()) return end("it cannot be written: " + failure, /*say_so=*/false);
   std::string records;
   while (true) {
-    bool overrun = false;
+    std::string refusal;
     bool closing = false;
     {
       std::unique_lock lock(mutex_);
-      wake_.wait(lock, [this] { return closing_ || !gathered_.empty(); });
+      wake_.wait(lock, [this] { return closing_ || !gathered_.empty() || !refusal_.empty(); });
       wake_.wait_for(lock, kGatherTime, [this] { return closing_ || gathered_.size() >= kGatherBytes; });
       records.clear();
       records.swap(gathered_);
-      overrun = overrun_;
+      refusal = refusal_;
       closing = closing_;
     }
     if (!records.empty() && !write_frame(records)) return;
-    if (overrun) return end("the disk takes less than there is to write", /*say_so=*/true);
+    if (!refusal.empty()) return end(refusal, /*say_so=*/true);
     if (closing) {
       end("closed in order", /*say_so=*/true);
       return;
@@ -104,10 +133,6 @@ void JournalFile::run() {
 }
 
 bool JournalFile::write_frame(const std::string& records) {
-  if (bytes_written() + records.size() + kJournalFrameHeaderBytes + kEndBytes > options_.bytes_max) {
-    end("the file is full: --journal-max-mb", /*say_so=*/true);
-    return false;
-  }
   std::string frame;
   frame.reserve(records.size() + kJournalFrameHeaderBytes);
   append_journal_frame(records, frame);
@@ -125,7 +150,6 @@ std::string JournalFile::write_all(const std::string& bytes) {
     if (count < 0) return error_text(errno);
     done += static_cast<size_t>(count);
   }
-  bytes_written_.fetch_add(done, std::memory_order_relaxed);
   return {};
 }
 

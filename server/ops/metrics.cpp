@@ -400,6 +400,10 @@ void Metrics::set_backend(const BackendInfo& info) {
 
 void Metrics::set_connections(size_t open) { impl_->connections.Set(static_cast<double>(open)); }
 void Metrics::set_ready(bool ready) { impl_->ready.Set(ready ? 1 : 0); }
+void Metrics::set_journal(bool recording) {
+  impl_->gauge("twostroke_journal_recording", "1 while steps go to the journal, 0 since it has ended before its time.")
+      .Set(recording ? 1 : 0);
+}
 
 std::string Metrics::text() const {
   impl_->observe_process();

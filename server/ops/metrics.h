@@ -34,6 +34,8 @@ class Metrics {
   void set_backend(const BackendInfo& info);
   void set_connections(size_t open);
   void set_ready(bool ready);
+  // Where there is a step journal: whether it is still written. Without a call there is no such metric.
+  void set_journal(bool recording);
 
   // Classic Prometheus text, version 0.0.4.
   std::string text() const;

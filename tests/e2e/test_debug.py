@@ -263,11 +263,13 @@ def test_a_killed_server_leaves_a_journal_that_can_be_replayed(start_server, tmp
 def test_a_full_journal_ends_and_serving_goes_on(start_server, tmp_path):
     path = tmp_path / "journal"
     server = start_server("--journal", str(path), "--journal-max-mb", "1", "--backend", "sim", "--context-max", "8192")
+    assert server.metrics()["twostroke_journal_recording"] == 1
     for _ in range(400):
         post(server, "/v1/completions", completion(prompt=[1] * 4000, max_tokens=1))
         if any("ends here" in line for line in server.log):
             break
     assert any("ends here, serving goes on: the file is full" in line for line in server.log)
+    assert server.metrics()["twostroke_journal_recording"] == 0
     post(server, "/v1/completions", completion())
     assert path.stat().st_size <= 1 << 20
     replayed = replay(path)
@@ -312,3 +314,15 @@ def test_a_journal_that_cannot_be_is_refused_at_the_start(tmp_path):
         timeout=60,
     )
     assert ended.returncode == 1 and "cannot be created" in ended.stderr
+
+
+def test_a_journal_that_cannot_be_is_refused_before_the_model_is_read(tmp_path):
+    no_model = tmp_path / "model.gguf"
+    no_model.write_text("no model")
+    ended = subprocess.run(
+        [BINARY, "serve", "--model", no_model, "--port", "0", "--journal", tmp_path / "no" / "where"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert ended.returncode == 1 and "--journal" in ended.stderr and "GGUF" not in ended.stderr

@@ -119,6 +119,21 @@ TEST_F(JournalFileTest, EndsVisiblyWhereItIsFull) {
   EXPECT_THAT(reason, HasSubstr("full"));
 }
 
+TEST_F(JournalFileTest, WhatIsLeftOfItsRoomIsFilledByABurstThatIsLarger) {
+  constexpr uint32_t kBytesMax = 20'000;
+  constexpr uint32_t kBytesOfTheEnd = 512;  // that much stays free for it
+  constexpr uint32_t kBytesOfACancel = 16;  // and less
+  JournalFileOptions mine = options();
+  mine.bytes_max = kBytesMax;
+  const auto file = create(mine);
+  write_cancels(*file, kBytesMax);  // most likely before anything was written
+  end_.get_future().wait();
+  const std::string bytes = read(path());
+  EXPECT_LE(bytes.size(), kBytesMax);
+  EXPECT_GT(bytes.size(), kBytesMax - kBytesOfTheEnd - kBytesOfACancel);
+  EXPECT_GT(count_records<RecordedCancel>(bytes), kBytesMax / kBytesOfACancel / 2);
+}
+
 TEST_F(JournalFileTest, EndsVisiblyWhereTheDiskIsTooSlow) {
   JournalFileOptions mine = options();
   mine.buffer_bytes_max = 500;  // less than gathers before the disk gets anything
@@ -136,10 +151,22 @@ TEST_F(JournalFileTest, WhereNoneCanBeItSaysWhy) {
   JournalFileOptions mine = options();
   mine.path = (folder_ / "no" / "such" / "folder").string();
   EXPECT_THAT(JournalFile::create(mine, {}).status().message(), HasSubstr("No such file"));
-  mine.path = folder_.string();
-  EXPECT_THAT(JournalFile::create(mine, {}).status().message(), HasSubstr("is no file"));
-  mine.path = "/dev/null";
-  EXPECT_THAT(JournalFile::create(mine, {}).status().message(), HasSubstr("is no file"));
+  EXPECT_THAT(check_journal_path(mine.path).message(), HasSubstr("No such file"));
+  for (const std::string& path : {folder_.string(), std::string("/dev/null")}) {
+    mine.path = path;
+    EXPECT_THAT(JournalFile::create(mine, {}).status().message(), HasSubstr("is no file"));
+    EXPECT_THAT(check_journal_path(path).message(), HasSubstr("is no file"));
+  }
+}
+
+TEST_F(JournalFileTest, APathIsCheckedWithoutTouchingWhatIsThere) {
+  EXPECT_TRUE(check_journal_path(path()).ok());
+  EXPECT_FALSE(std::filesystem::exists(path()));
+  create(options());
+  const std::string before = read(path());
+  EXPECT_TRUE(check_journal_path(path()).ok());
+  EXPECT_EQ(read(path()), before);
+  EXPECT_FALSE(std::filesystem::exists(path() + ".1"));
 }
 
 }  // namespace
