@@ -6,6 +6,7 @@
 #include "server/openai/completions/completion_request.h"
 #include "server/openai/embeddings/embedding_request.h"
 #include "server/openai/endpoint.h"
+#include "server/openai/objectives.h"
 #include "server/openai/responses/responses_request.h"
 #include "server/openai/tokenize_request.h"
 
@@ -46,6 +47,7 @@ Bounds bounds_of(const OpenApiFacts& facts) {
       {"$metadata_pairs_max", kMetadataPairsMax},
       {"$metadata_key_bytes_max", kMetadataKeyBytesMax},
       {"$metadata_value_bytes_max", kMetadataValueBytesMax},
+      {"$objective_ms_max", static_cast<int64_t>(kObjectiveMsMax)},
   };
 }
 
@@ -139,6 +141,16 @@ void add_errors(const std::string& path, Json& operation, bool post, bool keyed)
   add("505", "Not HTTP/1.1 or HTTP/1.0.");
 }
 
+// The headers that endpoints read. The server takes every X-Request-Id, so its schema says nothing of its form.
+const char* kHeaderParameters = R"json({
+  "RequestId": {"name": "X-Request-Id", "in": "header", "schema": {"type": "string"},
+    "description": "The request's name, for logs and /debug/requests; the answer has it again. One that is longer than 128 bytes, or not all printable ASCII without spaces, quotes and backslashes, gives way to one of the server's own."},
+  "SloTtftMs": {"name": "x-slo-ttft-ms", "in": "header", "schema": {"type": "number", "minimum": 0.001, "maximum": "$objective_ms_max"},
+    "description": "Milliseconds within which the first token is asked for. The body's `slo.ttft_ms` counts where both are there. Refused at once, with 429, where it cannot be met."},
+  "SloTpotMs": {"name": "x-slo-tpot-ms", "in": "header", "schema": {"type": "number", "minimum": 0.001, "maximum": "$objective_ms_max"},
+    "description": "Milliseconds between two tokens that are asked for. The body's `slo.tpot_ms` counts where both are there."}
+})json";
+
 bool needs_key(const Json& operation) { return !operation.contains("security"); }
 
 }  // namespace
@@ -164,10 +176,12 @@ Json openapi_document(const OpenApiFacts& facts) {
             {"in", "header"},
             {"name", "X-Api-Key"},
             {"description", "Needed when the server has API keys."}}}}},
+        {"parameters", Json::parse(kHeaderParameters)},
         {"schemas", Json::object()}}}};
   Json& paths = document["paths"];
   Json& schemas = document["components"]["schemas"];
   const Bounds bounds = bounds_of(facts);
+  fill_bounds(document["components"]["parameters"], bounds);
   for (const char* text :
        {openapi_completions_part(), openapi_responses_part(), openapi_messages_part(), openapi_text_part(),
         openapi_embeddings_part(), openapi_service_part(), openapi_debug_part()}) {
@@ -180,8 +194,10 @@ Json openapi_document(const OpenApiFacts& facts) {
     if (name.ends_with("Request")) allow_null(schema);
   }
   for (auto& [path, operations] : paths.items()) {
-    for (auto& [method, operation] : operations.items())
+    for (auto& [method, operation] : operations.items()) {
+      operation["parameters"].push_back({{"$ref", "#/components/parameters/RequestId"}});
       add_errors(path, operation, method == "post", needs_key(operation));
+    }
   }
   return document;
 }

@@ -3,8 +3,8 @@
 //
 // It is written in parts beside the code that it describes (openapi_*.cpp): JSON in which `"$name"` stands for one of
 // the program's own bounds, so that a bound has one place. What is the same everywhere is added here: the errors that
-// every route may answer, null for optional fields of requests, the security schemes. A test holds it against the
-// router, and schemathesis against the running server (tests/e2e/test_openapi.py).
+// every route may answer, the headers that are read, null for optional fields of requests, the security schemes. A test
+// holds it against the router, and schemathesis against the running server (tests/e2e/test_openapi.py).
 //
 // Thread-safety: pure functions.
 #pragma once

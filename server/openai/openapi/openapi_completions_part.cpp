@@ -8,12 +8,14 @@ const char* openapi_completions_part() {
 "paths": {
   "/v1/chat/completions": {"post": {
     "operationId": "createChatCompletion", "summary": "Answers to a conversation", "tags": ["completions"],
+    "parameters": [{"$ref": "#/components/parameters/SloTtftMs"}, {"$ref": "#/components/parameters/SloTpotMs"}],
     "requestBody": {"required": true, "content": {"application/json": {"schema": {"$ref": "#/components/schemas/ChatCompletionRequest"}}}},
     "responses": {"200": {"description": "The whole answer; with `stream`, chunks as server-sent events and `data: [DONE]`", "content": {
       "application/json": {"schema": {"$ref": "#/components/schemas/ChatCompletion"}},
       "text/event-stream": {"schema": {"$ref": "#/components/schemas/StreamEvent"}}}}}}},
   "/v1/completions": {"post": {
     "operationId": "createCompletion", "summary": "Continuations of texts or token ids", "tags": ["completions"],
+    "parameters": [{"$ref": "#/components/parameters/SloTtftMs"}, {"$ref": "#/components/parameters/SloTpotMs"}],
     "requestBody": {"required": true, "content": {"application/json": {"schema": {"$ref": "#/components/schemas/CompletionRequest"}}}},
     "responses": {"200": {"description": "The whole answer; with `stream`, chunks as server-sent events and `data: [DONE]`", "content": {
       "application/json": {"schema": {"$ref": "#/components/schemas/Completion"}},

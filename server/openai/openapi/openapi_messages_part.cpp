@@ -8,6 +8,7 @@ const char* openapi_messages_part() {
 "paths": {
   "/v1/messages": {"post": {
     "operationId": "createMessage", "summary": "Answers to a conversation, in Anthropic's protocol", "tags": ["messages"],
+    "parameters": [{"$ref": "#/components/parameters/SloTtftMs"}, {"$ref": "#/components/parameters/SloTpotMs"}],
     "requestBody": {"required": true, "content": {"application/json": {"schema": {"$ref": "#/components/schemas/MessagesRequest"}}}},
     "responses": {"200": {"description": "The whole message; with `stream`, events", "content": {
       "application/json": {"schema": {"$ref": "#/components/schemas/AnthropicMessage"}},

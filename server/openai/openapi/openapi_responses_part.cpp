@@ -8,6 +8,7 @@ const char* openapi_responses_part() {
 "paths": {
   "/v1/responses": {"post": {
     "operationId": "createResponse", "summary": "Answers to a conversation, as items", "tags": ["responses"],
+    "parameters": [{"$ref": "#/components/parameters/SloTtftMs"}, {"$ref": "#/components/parameters/SloTpotMs"}],
     "requestBody": {"required": true, "content": {"application/json": {"schema": {"$ref": "#/components/schemas/ResponsesRequest"}}}},
     "responses": {"200": {"description": "The whole response, or one in progress with `background`; with `stream`, events", "content": {
       "application/json": {"schema": {"$ref": "#/components/schemas/Response"}},

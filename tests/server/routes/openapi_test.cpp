@@ -57,15 +57,41 @@ void collect_references(const Json& json, std::set<std::string>& references) {
   for (const Json& item : json) collect_references(item, references);
 }
 
-TEST(OpenApi, EveryReferenceLeadsSomewhereAndEverySchemaIsUsed) {
+TEST(OpenApi, EveryReferenceLeadsSomewhereAndEverySchemaAndParameterIsUsed) {
   const Json json = document();
   std::set<std::string> references;
   collect_references(json, references);
-  std::set<std::string> schemas;
-  for (const auto& [name, schema] : json["components"]["schemas"].items()) {
-    schemas.insert("#/components/schemas/" + name);
+  std::set<std::string> targets;
+  for (const std::string kind : {"schemas", "parameters"}) {
+    for (const auto& [name, target] : json["components"][kind].items()) {
+      targets.insert("#/components/" + kind + "/" + name);
+    }
   }
-  EXPECT_EQ(references, schemas);
+  EXPECT_EQ(references, targets);
+}
+
+// The headers that an operation's parameters name.
+std::set<std::string> headers_of(const Json& json, const Json& operation) {
+  std::set<std::string> headers;
+  for (const Json& given : operation.at("parameters")) {
+    const Json& parameter =
+        given.contains("$ref") ? json.at(Json::json_pointer(given["$ref"].get<std::string>().substr(1))) : given;
+    if (parameter["in"] == "header") headers.insert(parameter["name"].get<std::string>());
+  }
+  return headers;
+}
+
+TEST(OpenApi, NamesTheHeadersThatAnOperationReads) {
+  const Json json = document();
+  const std::set<std::string> generating = {"/v1/chat/completions", "/v1/completions", "/v1/messages", "/v1/responses"};
+  for (const auto& [path, operations] : json["paths"].items()) {
+    for (const auto& [method, operation] : operations.items()) {
+      std::set<std::string> expected = {"X-Request-Id"};
+      if (generating.contains(path)) expected.insert({"x-slo-ttft-ms", "x-slo-tpot-ms"});
+      EXPECT_EQ(headers_of(json, operation), expected) << method << " " << path;
+    }
+  }
+  EXPECT_EQ(json["components"]["parameters"]["SloTtftMs"]["schema"]["maximum"], 86'400'000);
 }
 
 TEST(OpenApi, BoundsAreTheProgramsOwn) {
