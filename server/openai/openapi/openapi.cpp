@@ -142,7 +142,7 @@ void add_errors(const std::string& path, Json& operation, bool post, bool keyed)
 }
 
 // The headers that endpoints read. The server takes every X-Request-Id, so its schema says nothing of its form.
-const char* kHeaderParameters = R"json({
+constexpr const char* kHeaderParameters = R"json({
   "RequestId": {"name": "X-Request-Id", "in": "header", "schema": {"type": "string"},
     "description": "The request's name, for logs and /debug/requests; the answer has it again. One that is longer than 128 bytes, or not all printable ASCII without spaces, quotes and backslashes, gives way to one of the server's own."},
   "SloTtftMs": {"name": "x-slo-ttft-ms", "in": "header", "schema": {"type": "number", "minimum": 0.001, "maximum": "$objective_ms_max"},
