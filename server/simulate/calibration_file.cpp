@@ -1,6 +1,7 @@
 #include "server/simulate/calibration_file.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "server/simulate/small_file.h"
@@ -14,7 +15,41 @@ bool get_number(const nlohmann::json& value, double& number) {
   return true;
 }
 
+// "...; model NAME, 123 bytes, ..." (calibration_key() of serve).
+std::string model_in(const std::string& key) {
+  constexpr std::string_view kBefore = "; model ";
+  const size_t found = key.find(kBefore);
+  if (found == std::string::npos) return {};
+  const size_t begin = found + kBefore.size();
+  const size_t end = std::min(key.find("; ", begin), key.size());
+  const size_t size_text = key.find(" bytes, changed ", begin);
+  if (size_text >= end) return {};
+  const size_t comma = key.rfind(", ", size_text);
+  return comma == std::string::npos || comma < begin ? std::string() : key.substr(begin, comma - begin);
+}
+
+// Letters and digits, in lower case: what names of one model have in common.
+std::string plain(std::string_view name) {
+  std::string result;
+  for (const char c : name) {
+    if (c >= 'A' && c <= 'Z') result += static_cast<char>(c - 'A' + 'a');
+    if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) result += c;
+  }
+  return result;
+}
+
 }  // namespace
+
+std::string model_doubt(const CalibrationFile& file, const std::string& model) {
+  if (file.model.empty()) return "the calibration does not say of which model it is";
+  std::error_code no_matter;  // what cannot be resolved is compared as it is
+  const std::string same = model.ends_with(".gguf")
+                               ? std::filesystem::weakly_canonical(model, no_matter).filename().string()
+                               : std::string();
+  if (same.empty() ? plain(file.model).find(plain(model)) != std::string::npos : same == file.model) return {};
+  return "the calibration is of the model file '" + file.model + "', and '" + model +
+         "' is simulated: its step times may be those of another model";
+}
 
 Result<CalibrationFile> parse_calibration(std::string_view json, const std::string& source) {
   const auto object = nlohmann::json::parse(json, nullptr, /*allow_exceptions=*/false);
@@ -35,6 +70,7 @@ Result<CalibrationFile> parse_calibration(std::string_view json, const std::stri
                             "when it starts on an idle machine");
   }
   file.key = field("key").get<std::string>();
+  file.model = model_in(file.key);
   return file;
 }
 

@@ -4,6 +4,8 @@
 #include <fstream>
 #include <new>
 #include <ostream>
+#include <set>
+#include <utility>
 
 #include "server/simulate/calibration_file.h"
 #include "server/simulate/chrome_trace.h"
@@ -24,8 +26,9 @@ struct Plan {
   std::vector<std::vector<MachineSpec>> machines;  // of each fleet's groups
   SyntheticOptions synthetic;
   SimulationOptions simulation;
-  std::string workload;     // in words
-  std::string calibration;  // likewise; "": none
+  std::string workload;           // in words
+  std::string calibration;        // likewise; "": none
+  std::string calibration_doubt;  // why it may be of another model
 };
 
 Result<std::map<std::string, double>> parse_prices(const std::vector<std::string>& texts) {
@@ -49,6 +52,22 @@ Result<std::map<std::string, double>> parse_prices(const std::vector<std::string
   return prices;
 }
 
+// A price that no fleet asks for is a slip: of a name, most likely.
+Status check_prices(const std::map<std::string, double>& prices, const std::vector<Fleet>& fleets) {
+  std::set<std::string> names;
+  for (const Fleet& fleet : fleets) {
+    for (const Group& group : fleet.groups) names.insert(group.hardware.name);
+  }
+  for (const auto& [name, price] : prices) {
+    if (names.contains(name)) continue;
+    std::string all;
+    for (const std::string& other : names) all += (all.empty() ? "" : ", ") + other;
+    return invalid_argument("--price is given for " + name + ", which no fleet has; the machines of this run are " +
+                            all);
+  }
+  return {};
+}
+
 Status plan_machines(const SimulateOptions& options, Plan& plan) {
   Result<Model> model = find_model(options.model, options.weights, options.kv_type);
   if (!model.ok()) return model.status();
@@ -66,7 +85,7 @@ Status plan_machines(const SimulateOptions& options, Plan& plan) {
     }
     plan.fleets.push_back(std::move(*fleet));
   }
-  return {};
+  return check_prices(*prices, plan.fleets);
 }
 
 Status plan_synthetic(const SimulateOptions& options, Plan& plan) {
@@ -110,6 +129,7 @@ Status plan_calibration(const SimulateOptions& options, Plan& plan) {
   Result<CalibrationFile> file = read_calibration(options.calibration);
   if (!file.ok()) return file.status();
   plan.calibration = file->key;
+  plan.calibration_doubt = model_doubt(*file, options.model);
   plan.simulation.limits.costs = file->costs;
   plan.simulation.calibrated = [costs = file->costs](const StepShape& shape) {
     return predict_ns(costs, shape) * 1e-9;
@@ -206,8 +226,16 @@ Result<FleetReport> simulate_fleet(const SimulateOptions& options, const Plan& p
       return run_once(options, plan, fleet, rate, simulation);
     });
     if (!found.ok()) return Status(found.status().code(), plan.fleets[fleet].name + ": " + found.status().message());
-    report.result = std::move(found->result);
-    report.max_rate = MaxRate{.rate = found->rate, .tries = found->tries, .result = {}};
+    if (found->rate > 0 && found->failed.stopped) {
+      // By how much it failed is known at its end only.
+      simulation.misses_max = UINT64_MAX;
+      bar.begin(plan.fleets[fleet].name + ", beyond its highest rate");
+      Result<SimulationResult> whole = run_once(options, plan, fleet, found->failed_rate, simulation);
+      if (!whole.ok()) return whole.status();
+      found->failed = std::move(*whole);
+    }
+    report.result = std::exchange(found->result, {});
+    report.max_rate = std::move(*found);
     return report;
   }
   std::unique_ptr<ChromeTrace> trace;
@@ -255,6 +283,8 @@ int simulate_fleets(const SimulateOptions& options, std::ostream& out, std::ostr
   report.model = plan->model;
   report.workload = plan->workload;
   report.calibration = plan->calibration;
+  report.calibration_doubt = plan->calibration_doubt;
+  report.limits = plan->simulation.limits;
   report.rate_unit = options.workload.empty() ? "requests/s" : "times the trace's rate";
   report.router = plan->simulation.router;
   report.targets = plan->simulation.targets;

@@ -6,12 +6,16 @@ namespace twostroke::simulate {
 Result<MaxRate> find_max_rate(const MaxRateOptions& options, const RateTrial& trial) {
   MaxRate best;
   uint32_t tries = 0;
-  // Whether the rate meets the targets; keeps the result if so.
+  // Whether the rate meets the targets. Of those that do, and of those that do not, the last is the nearest: kept.
   const auto meets = [&](double rate) -> Result<bool> {
     ++tries;
     Result<SimulationResult> result = trial(rate);
     if (!result.ok()) return result.status();
-    if (result->stopped || result->offered == 0 || result->good_share() < options.good_share_min) return false;
+    if (result->stopped || result->offered == 0 || result->good_share() < options.good_share_min) {
+      best.failed_rate = rate;
+      best.failed = std::move(*result);
+      return false;
+    }
     best.rate = rate;
     best.result = std::move(*result);
     return true;
@@ -30,12 +34,12 @@ Result<MaxRate> find_max_rate(const MaxRateOptions& options, const RateTrial& tr
           "no highest rate was found: the targets are met at every rate; simulate more requests, or give "
           "tighter --ttft-ms and --tpot-ms");
     }
-    if (rate < kRateMin) return MaxRate{.rate = 0, .tries = tries, .result = {}};
+    if (rate < kRateMin) break;
     met = meets(rate);
     if (!met.ok()) return met.status();
     (*met ? low : high) = rate;
   }
-  while (high / low > 1 + options.tolerance) {
+  while (low > 0 && high / low > 1 + options.tolerance) {
     rate = std::sqrt(low * high);
     met = meets(rate);
     if (!met.ok()) return met.status();

@@ -31,6 +31,8 @@ struct MaxRate {
                     // every rate
   uint32_t tries = 0;
   SimulationResult result;  // at that rate
+  double failed_rate = 0;   // the lowest rate tried at which the targets are missed
+  SimulationResult failed;  // at that one; stopped where the trial has stopped
 };
 
 // Simulates the workload at a rate. It may stop once the targets are missed (SimulationOptions::misses_max).

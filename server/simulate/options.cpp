@@ -112,10 +112,23 @@ void declare_workload(CLI::App& app, SimulateOptions& o) {
   workload->add_option("--seed", o.seed, "Of everything that is drawn; the same seed gives the same result");
 }
 
+// serve's orders, but for the one that needs what no simulated request has.
+std::string check_order(const std::string& name) {
+  if (name == name_of(Order::kFair)) {
+    return "fair shares the machine between tenants, and no simulated request has one: of a single tenant it is fcfs";
+  }
+  return order_named(name) ? std::string() : "there is no order '" + name + "'; there are fcfs and shortest";
+}
+
 void declare_scheduling(CLI::App& app, SimulateOptions& o) {
   using CLI::Range;
-  auto* scheduling = app.add_option_group("Scheduling (as in serve)");
-  scheduling->add_option("--max-step-tokens", o.limits.max_step_tokens, "Tokens in one step, decodes and prefill")
+  // Said where the default is another than serve's.
+  const SchedulerLimits serve = {};
+  auto* scheduling = app.add_option_group("Scheduling (as in serve, two defaults are larger)");
+  scheduling
+      ->add_option("--max-step-tokens", o.limits.max_step_tokens,
+                   "Tokens in one step, decodes and prefill; serve's own default is " +
+                       std::to_string(serve.max_step_tokens) + ", for a processor; this one is for an accelerator")
       ->check(Range(1u, 1u << 20));
   scheduling
       ->add_option("--max-chunk-tokens", o.limits.max_chunk_tokens,
@@ -125,7 +138,10 @@ void declare_scheduling(CLI::App& app, SimulateOptions& o) {
       ->add_option("--itl-target-ms", o.itl_target_ms,
                    "Between two tokens: prefill takes what this leaves; 0: no matter")
       ->check(RealRange(0.0, 1e6));
-  scheduling->add_option("--max-running", o.limits.max_running, "Sequences running at once on a replica")
+  scheduling
+      ->add_option(
+          "--max-running", o.limits.max_running,
+          "Sequences running at once on a replica; serve's own default is " + std::to_string(serve.max_running))
       ->check(Range(1u, 1u << 16));
   scheduling->add_option("--max-waiting-requests", o.limits.max_waiting_requests, "Requests waiting on a replica")
       ->check(Range(1u, 1u << 24));
@@ -133,7 +149,7 @@ void declare_scheduling(CLI::App& app, SimulateOptions& o) {
       ->check(Range(uint64_t{1}, uint64_t{1} << 40));
   scheduling
       ->add_option("--order", o.order, "Who of those that wait goes first: fcfs, shortest (scheduler/order/order.h)")
-      ->check(CLI::IsMember({std::string(name_of(Order::kFcfs)), std::string(name_of(Order::kShortest))}));
+      ->check(check_order);
   scheduling->add_option("--aging-ms", o.limits.aging_ms, "Once in so long the longest waiting goes first; 0: never")
       ->check(Range(0u, 86'400'000u));
   scheduling->add_option("--max-preemptions", o.limits.max_preemptions, "Of one sequence, where another can give way")

@@ -18,6 +18,12 @@ Binding binding_of(const GroupResult& group) {
   return *std::ranges::max_element(candidates, {}, &Binding::share);
 }
 
+Miss mostly_missed(const SimulationResult& result) {
+  const uint64_t refused = result.refused + result.too_long;
+  if (refused > std::max(result.ttft_missed, result.tpot_missed)) return Miss::kRefusal;
+  return result.tpot_missed > result.ttft_missed ? Miss::kTpot : Miss::kTtft;
+}
+
 std::optional<TokenPrice> token_price(const FleetReport& report) {
   const std::optional<double> per_hour = report.fleet.price_per_hour();
   const SimulationResult& result = report.result;

@@ -24,14 +24,23 @@ struct FleetReport {
 
 struct Report {
   Model model;
-  std::string workload;     // in words
-  std::string calibration;  // of which step times come; "": the roofline
-  std::string rate_unit;    // of max_rate: "requests/s", "times the trace's rate"
+  std::string workload;           // in words
+  std::string calibration;        // of which step times come; "": the roofline
+  std::string calibration_doubt;  // why it may be of another model; "": it is not
+  std::string rate_unit;          // of max_rate: "requests/s", "times the trace's rate"
   RouterPolicy router = RouterPolicy::kRoundRobin;
+  SchedulerLimits limits;
   Targets targets;
   double good_share_min = 0;
   std::vector<FleetReport> fleets;
 };
+
+// What the targets are missed by most often.
+enum class Miss { kTtft, kTpot, kRefusal };
+Miss mostly_missed(const SimulationResult& result);
+
+// Results that differ by less are of one worth: another seed may turn them round.
+constexpr double kEqualWithin = 0.01;
 
 // What a group's replicas mostly wait for, and which share of their busy time.
 struct Binding {

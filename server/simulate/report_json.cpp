@@ -87,8 +87,23 @@ ordered_json group_json(const GroupResult& group) {
 ordered_json fleet_json(const Report& report, const FleetReport& fleet) {
   const SimulationResult& result = fleet.result;
   ordered_json json = {{"fleet", fleet.fleet.name}};
-  if (fleet.max_rate)
-    json["max_rate"] = {{"rate", fleet.max_rate->rate}, {"unit", report.rate_unit}, {"tries", fleet.max_rate->tries}};
+  if (fleet.max_rate) {
+    const SimulationResult& failed = fleet.max_rate->failed;
+    constexpr const char* kMisses[] = {"ttft", "tpot", "refusals"};
+    json["max_rate"] = {{"rate", fleet.max_rate->rate},
+                        {"unit", report.rate_unit},
+                        {"tries", fleet.max_rate->tries},
+                        {"limited_by", kMisses[static_cast<size_t>(mostly_missed(failed))]},
+                        {"failed_rate", fleet.max_rate->failed_rate},
+                        {"failed",
+                         {{"offered", failed.offered},
+                          {"good", failed.good},
+                          {"ttft_missed", failed.ttft_missed},
+                          {"tpot_missed", failed.tpot_missed},
+                          {"refused", failed.refused},
+                          {"too_long", failed.too_long},
+                          {"whole_run", !failed.stopped}}}};
+  }
   json["requests"] = {{"offered", result.offered},
                       {"finished", result.finished},
                       {"refused", result.refused},
@@ -134,7 +149,11 @@ void write_json(const Report& report, std::ostream& out) {
                          {"kv_bytes_per_token", report.model.kv_bytes_per_token}}},
                        {"workload", report.workload},
                        {"router", router_name(report.router)}};
+  json["scheduler"] = {{"max_step_tokens", report.limits.max_step_tokens},
+                       {"max_running", report.limits.max_running},
+                       {"order", name_of(report.limits.order)}};
   if (!report.calibration.empty()) json["calibration"] = report.calibration;
+  if (!report.calibration_doubt.empty()) json["calibration_warning"] = report.calibration_doubt;
   if (report.targets.any()) {
     json["targets"] = {{"good_share_min", report.good_share_min}};
     if (report.targets.ttft_ms) json["targets"]["ttft_ms"] = *report.targets.ttft_ms;

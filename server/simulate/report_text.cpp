@@ -40,6 +40,12 @@ std::string percent(double part, double whole) {
   return format(share < 10 ? "%.1f%%" : "%.0f%%", share);
 }
 
+// A share of requests: all of them only where it is all of them.
+std::string share(double part) {
+  const std::string text = format("%.4g%%", 100 * part);
+  return part < 1 && text == "100%" ? "99.99%" : text;
+}
+
 double ratio(double a, double b) { return b > 0 ? a / b : 0; }
 
 void line(std::ostream& out, const char* name, const std::string& text) {
@@ -64,6 +70,33 @@ std::string targets(const Targets& targets) {
   if (targets.ttft_ms) text += "TTFT " + number(*targets.ttft_ms) + " ms";
   if (targets.tpot_ms) text += (text.empty() ? "" : ", ") + std::string("TPOT ") + number(*targets.tpot_ms) + " ms";
   return text;
+}
+
+// "TTFT: missed by 7 of 500 (p99 1,105 ms)"
+std::string misses(const char* name, uint64_t missed, const SimulationResult& result, const Histogram& times,
+                   double good_share) {
+  std::string text = std::string(name) + " is missed by " + count(missed) + " of " + count(result.offered);
+  if (times.count() == 0) return text;
+  return text + " (" + format("p%.4g ", 100 * good_share) + number(times.quantile_seconds(good_share) * 1e3) + " ms)";
+}
+
+// Why a higher rate is none: what failed at the lowest rate that did, and by how much.
+std::string beyond(const Report& report, const MaxRate& found) {
+  const SimulationResult& failed = found.failed;
+  constexpr const char* kNames[] = {"TTFT", "TPOT", "refusals"};
+  std::string text = kNames[static_cast<size_t>(mostly_missed(failed))];
+  text += ": at " + number(found.failed_rate) + " " + report.rate_unit + " ";
+  text += failed.stopped ? "too many do not: " : "only " + share(failed.good_share()) + " do. ";
+  const char* separator = "";
+  if (report.targets.ttft_ms) {
+    text += misses("TTFT", failed.ttft_missed, failed, failed.ttft, report.good_share_min);
+    separator = ", ";
+  }
+  if (report.targets.tpot_ms) {
+    text += separator + misses("TPOT", failed.tpot_missed, failed, failed.tpot, report.good_share_min);
+  }
+  const uint64_t refused = failed.refused + failed.too_long;
+  return refused == 0 ? text : text + ", " + count(refused) + " are refused or too long";
 }
 
 // A row of three: prefill, decode, and both.
@@ -143,13 +176,15 @@ void write_fleet(const Report& report, const FleetReport& fleet, std::ostream& o
   }
   if (fleet.max_rate && fleet.max_rate->rate == 0) {
     line(out, "max rate", "none: " + targets(report.targets) + " are missed however slowly requests arrive");
+    line(out, "limited by", beyond(report, *fleet.max_rate));
     return;
   }
   if (fleet.max_rate) {
     line(out, "max rate",
-         number(fleet.max_rate->rate) + " " + report.rate_unit + " within " + targets(report.targets) + " for " +
-             percent(report.good_share_min, 1) + " of requests (" + std::to_string(fleet.max_rate->tries) +
-             " tries); what follows is at that rate");
+         number(fleet.max_rate->rate) + " " + report.rate_unit + ", the highest of " +
+             std::to_string(fleet.max_rate->tries) + " tried at which " + share(report.good_share_min) +
+             " of requests keep within " + targets(report.targets) + "; what follows is at that rate");
+    line(out, "limited by", beyond(report, *fleet.max_rate));
   }
   line(out, "requests",
        count(result.offered) + " offered (" +
@@ -158,7 +193,7 @@ void write_fleet(const Report& report, const FleetReport& fleet, std::ostream& o
            " too long, in " + number(result.seconds) + " s");
   if (report.targets.any()) {
     line(out, "goodput",
-         percent(result.good_share(), 1) + " of requests within " + targets(report.targets) + ": " +
+         share(result.good_share()) + " of requests within " + targets(report.targets) + ": " +
              number(ratio(static_cast<double>(result.good), result.seconds)) + "/s");
   }
   line(out, "throughput",
@@ -210,13 +245,24 @@ void compare(const Report& report, std::ostream& out) {
          price ? number(price->output) : "-", binds});
   }
   const auto best = std::ranges::max_element(report.fleets, {}, merit);
-  double second = 0;
-  for (const FleetReport& fleet : report.fleets) {
-    if (&fleet != &*best) second = std::max(second, merit(fleet));
-  }
   if (merit(*best) == 0) return;
-  out << "best: " << best->fleet.name;
-  if (second > 0) out << ", " << number(merit(*best) / second) << " times the next";
+  // The search for a rate ends that near to it.
+  const double equal_within = rates ? std::max(kEqualWithin, MaxRateOptions().tolerance) : kEqualWithin;
+  double second = 0;
+  std::string equals;
+  for (const FleetReport& fleet : report.fleets) {
+    if (&fleet == &*best) continue;
+    second = std::max(second, merit(fleet));
+    if (merit(*best) <= merit(fleet) * (1 + equal_within)) equals += (equals.empty() ? "" : ", ") + fleet.fleet.name;
+  }
+  if (!equals.empty()) {
+    out << "best: none; " << best->fleet.name << " and " << equals << " are within " << percent(equal_within, 1)
+        << " of each other";
+    if (!report.targets.any()) out << ". --ttft-ms, --tpot-ms and --find-max-rate tell more apart";
+  } else {
+    out << "best: " << best->fleet.name;
+    if (second > 0) out << ", " << number(merit(*best) / second) << " times the next";
+  }
   out << "\n";
 }
 
@@ -230,7 +276,17 @@ void write_text(const Report& report, std::ostream& out) {
            number(model.kv_bytes_per_token / 1e3) + " kB a token");
   line(out, "workload", report.workload);
   line(out, "router", router_name(report.router));
+  const SchedulerLimits serve = {};
+  std::string scheduler = "steps of " + count(report.limits.max_step_tokens) + " tokens, " +
+                          count(report.limits.max_running) + " sequences running at most, order " +
+                          std::string(name_of(report.limits.order));
+  if (report.limits.max_step_tokens != serve.max_step_tokens || report.limits.max_running != serve.max_running) {
+    scheduler += " (serve has " + count(serve.max_step_tokens) + " and " + count(serve.max_running) +
+                 " unless --max-step-tokens and --max-running say otherwise)";
+  }
+  line(out, "scheduler", scheduler);
   if (!report.calibration.empty()) line(out, "step times", "as calibrated: " + report.calibration);
+  if (!report.calibration_doubt.empty()) line(out, "warning", report.calibration_doubt);
   for (const FleetReport& fleet : report.fleets) write_fleet(report, fleet, out);
   if (report.fleets.size() > 1) compare(report, out);
 }

@@ -226,7 +226,10 @@ void Simulation::on_token(const Event& event) {
     request.first_token_id = event.token;
     const TimeNs ttft = event.time - request.arrived;
     result_.ttft.add(ttft);
-    if (options_.targets.ttft_ms && static_cast<double>(ttft) > *options_.targets.ttft_ms * 1e6) miss(request);
+    if (options_.targets.ttft_ms && static_cast<double>(ttft) > *options_.targets.ttft_ms * 1e6) {
+      ++result_.ttft_missed;
+      miss(request);
+    }
     prompt_done(request);
   } else {
     result_.itl.add(event.time - request.last_token);
@@ -306,7 +309,10 @@ void Simulation::finish(RequestId id, InFlight& request, TimeNs now) {
   if (request.made_tokens > 1) {
     const TimeNs tpot = (request.last_token - request.first_token) / (request.made_tokens - 1);
     result_.tpot.add(tpot);
-    if (options_.targets.tpot_ms && static_cast<double>(tpot) > *options_.targets.tpot_ms * 1e6) miss(request);
+    if (options_.targets.tpot_ms && static_cast<double>(tpot) > *options_.targets.tpot_ms * 1e6) {
+      ++result_.tpot_missed;
+      miss(request);
+    }
   }
   if (!request.missed) ++result_.good;
   if (options_.observer != nullptr) {

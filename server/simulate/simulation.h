@@ -78,6 +78,8 @@ struct SimulationResult {
   uint64_t refused = 0;        // the queue was full: a client would get 429
   uint64_t too_long = 0;       // beyond the context or the KV memory
   uint64_t good = 0;           // finished, and met all targets
+  uint64_t ttft_missed = 0;    // had a first token, too late
+  uint64_t tpot_missed = 0;    // finished, too slowly
   uint64_t prompt_tokens = 0;  // of finished requests
   uint64_t output_tokens = 0;
   double seconds = 0;          // from the workload's begin to the last end

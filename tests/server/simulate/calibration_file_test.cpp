@@ -34,6 +34,23 @@ TEST(CalibrationFile, GivesTheTimesThatWereMeasured) {
   EXPECT_NEAR(result.tpot.mean_seconds(), 0.006, 1e-6);
 }
 
+TEST(CalibrationFile, SaysWhereItMayBeOfAnotherModel) {
+  json file = calibration();
+  const auto doubt = [&file](const std::string& key, const std::string& model) {
+    file["key"] = key;
+    return model_doubt(*parse_calibration(file.dump(), "c.json"), model);
+  };
+  const std::string key =
+      "twostroke 1.2; model SmolLM2-135M-Instruct, tuned.Q4_1.gguf, 97 bytes, changed 12; backend cpu; kv f16";
+  EXPECT_EQ(doubt(key, "SmolLM2-135M"), "");
+  EXPECT_EQ(doubt(key, "smollm2-135m"), "");
+  EXPECT_EQ(doubt(key, "/some/where/SmolLM2-135M-Instruct, tuned.Q4_1.gguf"), "");
+  EXPECT_THAT(doubt(key, "/some/where/SmolLM2-135M.gguf"), HasSubstr("'SmolLM2-135M-Instruct, tuned.Q4_1.gguf'"));
+  EXPECT_THAT(doubt(key, "Llama-3.1-8B"), HasSubstr("'Llama-3.1-8B' is simulated"));
+  EXPECT_THAT(doubt("a model on a machine", "Llama-3.1-8B"), HasSubstr("does not say of which model"));
+  EXPECT_THAT(doubt("x; model ; threads 2, 7 bytes, changed 1", "x"), HasSubstr("does not say of which model"));
+}
+
 TEST(CalibrationFile, OthersAreRefused) {
   const auto message = [](const json& file) { return parse_calibration(file.dump(), "c.json").status().message(); };
   EXPECT_THAT(message(json::array()), HasSubstr("c.json is no calibration"));

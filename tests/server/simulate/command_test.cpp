@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "scheduler/cost/cost_model.h"
 #include "tests/server/simulate/named_file.h"
 
 namespace twostroke::simulate {
@@ -74,6 +75,10 @@ TEST(SimulateCommand, WrongFlagsSayWhatToDo) {
   EXPECT_THAT(message({"--prompt-tokens", "many"}, 1), HasSubstr("lognormal:MEDIAN"));
   EXPECT_THAT(message({"--price", "H100"}, 1), HasSubstr("--price H100=2.5"));
   EXPECT_THAT(message({"--price", "H100=1e308"}, 1), HasSubstr("from 0 to 1000000"));
+  EXPECT_THAT(message({"--fleet", "2xL4", "--fleet", "A100-80GB", "--price", "L4=1", "--price", "H100=2"}, 1),
+              HasSubstr("--price is given for H100, which no fleet has; the machines of this run are A100-80GB, L4"));
+  EXPECT_THAT(message({"--order", "fair"}, 2), HasSubstr("no simulated request has one"));
+  EXPECT_THAT(message({"--order", "random"}, 2), HasSubstr("there are fcfs and shortest"));
   EXPECT_THAT(message({"--fleet", "L4", "--requests", "2", "--find-max-rate", "--ttft-ms", "1e9"}, 1),
               HasSubstr("L4: no highest rate was found"));
   EXPECT_THAT(message({"--workload", "none.csv"}, 1), HasSubstr("does it exist"));
@@ -138,6 +143,68 @@ TEST(SimulateCommand, SeveralFleetsAreComparedAndTheBestIsNamed) {
                                     "--prompt-tokens", "500", "--output-tokens", "5", "--find-max-rate"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("best: 2xH100"));
+}
+
+TEST(SimulateCommand, FleetsThatDifferByNoiseHaveNoBest) {
+  // Both do all that arrives.
+  const std::vector<std::string> idle = {"--fleet", "2xH100", "--fleet", "3xH100",          "--requests",
+                                         "60",      "--rate", "1",       "--output-tokens", "5"};
+  const Printed outcome = simulate(idle);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("best: none; "));
+  EXPECT_THAT(outcome.out, HasSubstr("within 1.0% of each other. --ttft-ms, --tpot-ms and --find-max-rate"));
+  // Of three the third may be far behind.
+  std::vector<std::string> three = idle;
+  three.insert(three.end(), {"--fleet", "L4", "--prompt-tokens", "8000"});
+  const std::string text = simulate(three).out;
+  EXPECT_THAT(text.substr(text.find("best: ")), ::testing::MatchesRegex("best: none; .xH100 and .xH100 are .*"));
+}
+
+TEST(SimulateCommand, AHighestRateComesWithWhatFailsBeyondIt) {
+  std::vector<std::string> arguments = {"--fleet",        "L4",   "--requests",      "200", "--ttft-ms",       "500",
+                                        "--tpot-ms",      "1000", "--prompt-tokens", "500", "--output-tokens", "5",
+                                        "--find-max-rate"};
+  const Printed outcome = simulate(arguments);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, ::testing::ContainsRegex("max rate +[0-9.]+ requests/s, the highest of [0-9]+ tried at "
+                                                    "which 99% of requests keep within TTFT 500 ms, TPOT 1,000 ms"));
+  EXPECT_THAT(outcome.out, ::testing::ContainsRegex("limited by +TTFT: at [0-9.]+ requests/s only 9[0-8][.0-9]*% do. "
+                                                    "TTFT is missed by [0-9]+ of 200 .p99 [0-9,]+ ms., TPOT is "
+                                                    "missed by 0 of 200"));
+  arguments.insert(arguments.end(), {"--json", "-"});
+  const json found = json::parse(simulate(arguments).out)["fleets"][0]["max_rate"];
+  EXPECT_EQ(found["limited_by"], "ttft");
+  EXPECT_GT(found["failed_rate"], found["rate"]);
+  EXPECT_LE(found["failed_rate"].get<double>(), found["rate"].get<double>() * 1.02);
+  EXPECT_TRUE(found["failed"]["whole_run"]);
+  EXPECT_EQ(found["failed"]["offered"], 200);
+  EXPECT_LT(found["failed"]["good"], 198);
+  EXPECT_EQ(found["failed"]["ttft_missed"].get<int>() + found["failed"]["good"].get<int>(), 200);
+}
+
+TEST(SimulateCommand, SaysWhichLimitsOfTheSchedulerAreNotServes) {
+  EXPECT_THAT(simulate({"--requests", "1"}).out,
+              HasSubstr("steps of 2,048 tokens, 256 sequences running at most, order fcfs (serve has 512 and 64"));
+  const Printed same = simulate({"--requests", "1", "--max-step-tokens", "512", "--max-running", "64"});
+  EXPECT_THAT(same.out, HasSubstr("steps of 512 tokens, 64 sequences running at most, order fcfs\n"));
+  EXPECT_THAT(simulate({"--help"}).out, HasSubstr("512"));
+}
+
+TEST(SimulateCommand, ACalibrationOfAnotherModelIsWarnedOf) {
+  json costs = {{"format", 1},
+                {"knots", kCostKnots},
+                {"logit_ns", 0.0},
+                {"prefill_position_ns", 0.0},
+                {"decode_position_ns", 0.0},
+                {"key", "twostroke 1; model SmolLM2-135M.gguf, 9 bytes, changed 1; backend cpu"}};
+  for (const uint32_t tokens : kCostKnots) costs["token_ns"].push_back(1e6 * tokens);
+  const NamedFile file(costs.dump(), ".json");
+  std::vector<std::string> arguments = {"--requests", "2", "--calibration", file.path(), "--model", "SmolLM2-135M"};
+  EXPECT_THAT(simulate(arguments).out, ::testing::Not(HasSubstr("warning")));
+  arguments.back() = "Llama-3.1-8B";
+  EXPECT_THAT(simulate(arguments).out, HasSubstr("warning     the calibration is of the model file"));
+  arguments.insert(arguments.end(), {"--json", "-"});
+  EXPECT_THAT(json::parse(simulate(arguments).out)["calibration_warning"], HasSubstr("Llama-3.1-8B"));
 }
 
 TEST(SimulateCommand, WhatNoRequestHasIsNoLatencyOfZero) {

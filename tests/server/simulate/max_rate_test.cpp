@@ -29,12 +29,17 @@ TEST(MaxRate, IsFoundFromAboveAndFromBelow) {
     EXPECT_EQ(found->tries, tried.size());
     EXPECT_LT(tried.size(), 30u);
     EXPECT_EQ(found->result.good, 990u);
+    EXPECT_GT(found->failed_rate, 13.7);
+    EXPECT_LE(found->failed_rate, found->rate * 1.02);
+    EXPECT_EQ(found->failed.good, 989u);
   }
 }
 
 TEST(MaxRate, IsZeroWhereNoRateMeetsTheTargets) {
   std::vector<double> tried;
-  EXPECT_EQ(find_max_rate({}, up_to(0, tried))->rate, 0);
+  const Result<MaxRate> found = find_max_rate({}, up_to(0, tried));
+  EXPECT_EQ(found->rate, 0);
+  EXPECT_EQ(found->failed_rate, tried.back());
 }
 
 TEST(MaxRate, HasNoEndWhereEveryRateMeetsThem) {
