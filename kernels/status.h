@@ -22,7 +22,7 @@ enum class StatusCode {
   kResourceExhausted,  // a named limit is reached; asking again later may help
   kUnavailable,        // loading, draining or failed
   kCancelled,          // the client went away or asked for it
-  kDeadlineExceeded,   // a wait reached its limit
+  kDeadlineExceeded,   // the caller's own limit of time cannot be kept
   kInternal,           // a fault of the backend or of this program
 };
 
@@ -51,6 +51,7 @@ inline Status invalid_argument(std::string message) { return {StatusCode::kInval
 inline Status not_found(std::string message) { return {StatusCode::kNotFound, std::move(message)}; }
 inline Status unsupported(std::string message) { return {StatusCode::kUnsupported, std::move(message)}; }
 inline Status resource_exhausted(std::string message) { return {StatusCode::kResourceExhausted, std::move(message)}; }
+inline Status deadline_exceeded(std::string message) { return {StatusCode::kDeadlineExceeded, std::move(message)}; }
 inline Status unavailable(std::string message) { return {StatusCode::kUnavailable, std::move(message)}; }
 inline Status internal_error(std::string message) { return {StatusCode::kInternal, std::move(message)}; }
 

@@ -54,12 +54,19 @@ struct Waiting {
   uint64_t tokens = 0;
 };
 
+// Of those that the scheduler does not know yet, what they need too.
+struct WaitingOutside : Waiting {
+  uint64_t needed_tokens = 0;
+  uint64_t needed_blocks = 0;
+};
+
 }  // namespace
 
 struct Engine::Impl {
   Impl(const SchedulerLimits& given, const EngineLimits& own, Backend& backend_given, Sink sink_given,
        Clock& clock_given, JournalOutput* journal)
       : engine_limits(own),
+        block_size(static_cast<uint32_t>(backend_given.info().block_size)),
         backend(backend_given),
         sink(std::move(sink_given)),
         clock(clock_given),
@@ -73,11 +80,13 @@ struct Engine::Impl {
   }
 
   // Any thread.
-  Status submit(Request&& request);
-  Status refuse(const Request& request);  // under the mutex, as the next two
-  Status refuse_deadline(const Request& request);
-  Forecast forecast_newcomer(int32_t priority, size_t prompt_tokens) const;
-  uint32_t retry_after_s(int32_t priority, size_t prompt_tokens, const Objectives& objectives) const;
+  Status submit(Request&& request, uint32_t* retry_after_s);
+  PromptNeed need_of(const Request& request) const;
+  Status refuse(const Request& request, const PromptNeed& need);  // under the mutex, as the next three
+  Status refuse_deadline(const Request& request, const PromptNeed& need);
+  Forecast forecast_newcomer(int32_t priority, const PromptNeed& need) const;
+  uint32_t retry_after_s(const Request& request, const PromptNeed& need) const;
+  bool has_nothing_to_do() const;
   void send(Command command);
   void explain(std::vector<RequestId>&& requests, Explained&& done);
 
@@ -93,12 +102,18 @@ struct Engine::Impl {
   void deliver(StepOutput&& output);
 
   const EngineLimits engine_limits;
+  const uint32_t block_size;
   Backend& backend;
   const Sink sink;
   Clock& clock;
 
-  // Step thread only; validate() and limits() are immutable.
+  // Changed by the step thread alone, which holds `scheduler_mutex` as long as it does; whoever holds that may read
+  // what is const. validate() and limits() are immutable. `mutex` may be taken while holding it, never the other way
+  // round.
+  mutable std::mutex scheduler_mutex;
   Scheduler scheduler;
+
+  // Step thread only.
   SchedulerLimits limits;
   StepPlan plan;
   StepResult result;
@@ -111,10 +126,10 @@ struct Engine::Impl {
   mutable std::mutex mutex;
   std::condition_variable wake;  // the step thread, for the inbox and stopping
   std::vector<Command> inbox;
-  Waiting inbox_waiting;      // of the submits in the inbox
-  Waiting taken_waiting;      // of those the step thread has taken and the next line does not count yet
-  Waiting scheduler_waiting;  // as of the last publish_waiting()
-  ForecastBasis basis;        // likewise
+  WaitingOutside inbox_waiting;  // of the submits in the inbox
+  WaitingOutside taken_waiting;  // of those the step thread has taken and the next line does not count yet
+  Waiting scheduler_waiting;     // as of the last publish_waiting()
+  ForecastBasis basis;           // likewise
   DeadlineGate gate;
   uint64_t unended = 0;    // accepted requests whose kEnded the sink has not got
   TimeNs rests_since = 0;  // the end of the last step, or the beginning of all
@@ -128,8 +143,16 @@ struct Engine::Impl {
 
 // ---- Any thread
 
+// What the prefix cache has of it matters to an objective only; the others need not wait for the step thread.
+PromptNeed Engine::Impl::need_of(const Request& request) const {
+  const auto length = static_cast<uint32_t>(request.prompt.size());
+  if (request.objectives.ttft_ns == 0) return {.length = length, .tokens = length, .blocks = length / block_size + 1};
+  const std::lock_guard lock(scheduler_mutex);
+  return scheduler.need_of(request);
+}
+
 // Every reason to refuse is decided here, under one lock with the counts that it depends on: what gets in stays in.
-Status Engine::Impl::refuse(const Request& request) {
+Status Engine::Impl::refuse(const Request& request, const PromptNeed& need) {
   const size_t prompt_tokens = request.prompt.size();
   if (!health.ok()) return health;
   if (stopping || draining) return unavailable("the server is shutting down");
@@ -147,23 +170,27 @@ Status Engine::Impl::refuse(const Request& request) {
     return resource_exhausted("the queue is full: " + std::to_string(tokens) +
                               " prompt tokens are waiting; try again later");
   }
-  return refuse_deadline(request);
+  return refuse_deadline(request, need);
 }
 
 // What is in the inbox goes before it, whatever its priority: it is not sorted yet.
-Forecast Engine::Impl::forecast_newcomer(int32_t priority, size_t prompt_tokens) const {
-  ForecastRequest request = newcomer(basis, priority, static_cast<uint32_t>(prompt_tokens));
-  const uint64_t tokens = inbox_waiting.tokens + taken_waiting.tokens;
-  request.tokens_before += tokens;
-  request.waiting_tokens_before += tokens;
+Forecast Engine::Impl::forecast_newcomer(int32_t priority, const PromptNeed& need) const {
+  ForecastRequest request = newcomer(basis, priority, need);
+  request.tokens_before += inbox_waiting.needed_tokens + taken_waiting.needed_tokens;
+  request.blocks_before += inbox_waiting.needed_blocks + taken_waiting.needed_blocks;
   request.sequences_before += static_cast<uint32_t>(inbox_waiting.requests + taken_waiting.requests);
   return forecast(basis, request);
 }
 
-Status Engine::Impl::refuse_deadline(const Request& request) {
+bool Engine::Impl::has_nothing_to_do() const {
+  return basis.slots_free == limits.max_running &&
+         scheduler_waiting.requests + inbox_waiting.requests + taken_waiting.requests == 0;
+}
+
+Status Engine::Impl::refuse_deadline(const Request& request, const PromptNeed& need) {
   const TimeNs objective_ns = request.objectives.ttft_ns;
   if (objective_ns == 0 || !basis.known) return {};
-  const Forecast predicted = forecast_newcomer(request.priority, request.prompt.size());
+  const Forecast predicted = forecast_newcomer(request.priority, need);
   const TimeNs alone_ns = predicted.first_token_ns - predicted.start_ns;
   if (gate.admits(predicted.first_token_ns, alone_ns, objective_ns)) return {};
   if (unended == 0 && clock.now() - rests_since >= kForecastTrustedNs) return {};
@@ -174,39 +201,49 @@ Status Engine::Impl::refuse_deadline(const Request& request) {
     return std::string(text);
   };
   if (alone_ns > objective_ns) {
-    return resource_exhausted("the first token of this prompt of " + std::to_string(request.prompt.size()) +
-                              " tokens is predicted to take " + seconds(alone_ns) +
-                              " even with nothing before it, longer than the objective of " + seconds(objective_ns) +
-                              ": shorten the prompt, or allow more time");
+    const std::string cached = need.tokens < need.length
+                                   ? ", of which " + std::to_string(need.length - need.tokens) + " are cached,"
+                                   : std::string();
+    return deadline_exceeded("the first token of this prompt of " + std::to_string(need.length) + " tokens" + cached +
+                             " is predicted to take " + seconds(alone_ns) + " even with nothing " +
+                             (has_nothing_to_do() ? "else to do" : "before it") + ", longer than the objective of " +
+                             seconds(objective_ns) + ": shorten the prompt, or allow more time");
   }
-  return resource_exhausted("the first token is predicted in " + seconds(predicted.first_token_ns) +
-                            ", later than the objective of " + seconds(objective_ns) +
-                            (predicted.first_token_ns <= objective_ns ? " allows after others were refused" : "") +
-                            "; try again later");
+  return deadline_exceeded("the first token is predicted in " + seconds(predicted.first_token_ns) +
+                           ", later than the objective of " + seconds(objective_ns) +
+                           (predicted.first_token_ns <= objective_ns ? " allows after others were refused" : "") +
+                           "; try again later");
 }
 
-uint32_t Engine::Impl::retry_after_s(int32_t priority, size_t prompt_tokens, const Objectives& objectives) const {
+uint32_t Engine::Impl::retry_after_s(const Request& request, const PromptNeed& need) const {
   constexpr double kSecondsMax = 3600;
   if (!basis.known) return 1;
-  const Forecast predicted = forecast_newcomer(priority, prompt_tokens);
+  const Forecast predicted = forecast_newcomer(request.priority, need);
   double wait_ns = 0.1 * static_cast<double>(predicted.start_ns);
-  if (objectives.ttft_ns > 0) {
-    const double goal = DeadlineGate::kReopen * static_cast<double>(objectives.ttft_ns);
+  if (const TimeNs objective_ns = request.objectives.ttft_ns; objective_ns > 0) {
+    // What decodes now slows it down, and will end; when nothing does, the machine is too slow for it.
+    if (has_nothing_to_do() && predicted.first_token_ns - predicted.start_ns > objective_ns) return 0;
+    const double goal = DeadlineGate::kReopen * static_cast<double>(objective_ns);
     wait_ns = std::max(wait_ns, static_cast<double>(predicted.first_token_ns) - goal);
   }
   return static_cast<uint32_t>(std::clamp(std::ceil(wait_ns * 1e-9), 1.0, kSecondsMax));
 }
 
-Status Engine::Impl::submit(Request&& request) {
+Status Engine::Impl::submit(Request&& request, uint32_t* retry) {
   if (Status status = scheduler.validate(request); !status.ok()) return status;
-  const size_t prompt_tokens = request.prompt.size();
+  const PromptNeed need = need_of(request);
   const TimeNs now = clock.now();
   {
     const std::lock_guard lock(mutex);
-    if (Status status = refuse(request); !status.ok()) return status;
+    if (Status status = refuse(request, need); !status.ok()) {
+      if (retry != nullptr) *retry = retry_after_s(request, need);
+      return status;
+    }
     inbox.emplace_back(SubmitCommand{std::move(request), now});
     ++inbox_waiting.requests;
-    inbox_waiting.tokens += prompt_tokens;
+    inbox_waiting.tokens += need.length;
+    inbox_waiting.needed_tokens += need.tokens;
+    inbox_waiting.needed_blocks += need.blocks;
     ++unended;
   }
   wake.notify_one();
@@ -249,10 +286,13 @@ void Engine::Impl::run() {
     step();
   }
   apply_commands();
-  scheduler.fail_all(unavailable("the server is shutting down"), clock.now());
-  publish_waiting();
   StepOutput output;
-  scheduler.drain_events(output.events);
+  {
+    const std::lock_guard changes(scheduler_mutex);
+    scheduler.fail_all(unavailable("the server is shutting down"), clock.now());
+    scheduler.drain_events(output.events);
+  }
+  publish_waiting();
   deliver(std::move(output));
   thread_ended.store(true, std::memory_order_release);
 }
@@ -267,7 +307,9 @@ bool Engine::Impl::take_commands() {
 }
 
 void Engine::Impl::apply_commands() {
+  if (commands.empty()) return;
   const TimeNs now = clock.now();
+  const std::lock_guard changes(scheduler_mutex);
   for (Command& command : commands) {
     if (auto* submit = std::get_if<SubmitCommand>(&command)) {
       const Status status = scheduler.submit(std::move(submit->request), submit->submitted);
@@ -300,10 +342,13 @@ void Engine::Impl::publish_waiting() {
 
 void Engine::Impl::step() {
   StepOutput output;
-  scheduler.schedule(clock.now(), plan, output.counts);
+  {
+    const std::lock_guard changes(scheduler_mutex);
+    scheduler.schedule(clock.now(), plan, output.counts);
+    if (plan.empty()) scheduler.drain_events(output.events);
+  }
   publish_waiting();
   if (plan.empty()) {
-    scheduler.drain_events(output.events);
     idle_steps = scheduler.idle() || !output.events.empty() ? 0 : idle_steps + 1;
     CHECK(idle_steps < 2, "requests are left, but nothing can run");
   } else {
@@ -328,7 +373,10 @@ void Engine::Impl::run_step(StepOutput& output) {
   step_began.store(kBetweenSteps, std::memory_order_release);
 
   if (status.ok()) {
-    scheduler.commit(plan, result, ended, output.events);
+    {
+      const std::lock_guard changes(scheduler_mutex);
+      scheduler.commit(plan, result, ended, output.events);
+    }
     output.stepped = true;
     output.counts.accepted_draft_tokens =
         static_cast<uint32_t>(std::ranges::count(output.events, true, &Event::same_step));
@@ -339,10 +387,12 @@ void Engine::Impl::run_step(StepOutput& output) {
     output.duration_ns = ended - began;
     output.attributed = scheduler.cost_model().attribute(output.counts.shape, output.duration_ns);
     // Masks that the backend has to wait for are not its work.
+    const std::lock_guard changes(scheduler_mutex);
     scheduler.learn(output.counts.shape, output.duration_ns - (late_masks ? 0 : output.mask_ns));
   } else if (status.code() == StatusCode::kUnavailable) {
     die(unavailable("the backend has failed for good: " + status.message()), ended, output.events);
   } else {
+    const std::lock_guard changes(scheduler_mutex);
     scheduler.fail(plan, internal_error("the backend lost a step: " + status.message()), ended, output.events);
   }
 }
@@ -355,7 +405,10 @@ TimeNs Engine::Impl::fill_masks() {
 
 // Nothing is accepted after this, and everything that was ends with the error.
 void Engine::Impl::die(const Status& error, TimeNs now, std::vector<Event>& events) {
-  scheduler.fail(plan, error, now, events);
+  {
+    const std::lock_guard changes(scheduler_mutex);
+    scheduler.fail(plan, error, now, events);
+  }
   {
     const std::lock_guard lock(mutex);
     health = error;
@@ -363,6 +416,7 @@ void Engine::Impl::die(const Status& error, TimeNs now, std::vector<Event>& even
     taken_waiting = std::exchange(inbox_waiting, {});
   }
   apply_commands();
+  const std::lock_guard changes(scheduler_mutex);
   scheduler.fail_all(error, now);
   scheduler.drain_events(events);
 }
@@ -394,10 +448,8 @@ Engine::~Engine() {
 const SchedulerLimits& Engine::limits() const { return impl_->limits; }
 const BackendInfo& Engine::backend_info() const { return impl_->backend.info(); }
 
-Status Engine::submit(Request request) { return impl_->submit(std::move(request)); }
-uint32_t Engine::retry_after_s(int32_t priority, size_t prompt_tokens, const Objectives& objectives) const {
-  const std::lock_guard lock(impl_->mutex);
-  return impl_->retry_after_s(priority, prompt_tokens, objectives);
+Status Engine::submit(Request request, uint32_t* retry_after_s) {
+  return impl_->submit(std::move(request), retry_after_s);
 }
 void Engine::cancel(RequestId request) { impl_->send(CancelCommand{request}); }
 void Engine::finish_sequence(RequestId request, uint32_t sequence) { impl_->send(FinishCommand{request, sequence}); }

@@ -70,13 +70,13 @@ class Engine {
 
   // Accepts or refuses at once. OK: exactly one kEnded event will follow for this id. Errors as Scheduler::submit, and:
   //   kResourceExhausted  the inbox is full, or waiting requests or tokens (counting what is in the inbox) reach their
-  //                       bound; or objectives.ttft_ns cannot be met (forecast.h)
+  //                       bound
+  //   kDeadlineExceeded   objectives.ttft_ns cannot be met (forecast.h)
   //   kUnavailable        draining, stopped, or the backend has failed for good
-  Status submit(Request request);
-
-  // In how many seconds it is worth while to send a request again that was refused with kResourceExhausted, at least 1:
-  // when its objective could be met, or else when a tenth of what waits is predicted to have started.
-  uint32_t retry_after_s(int32_t priority, size_t prompt_tokens, const Objectives& objectives) const;
+  // `retry_after_s`, of a request refused with one of the first two: in how many seconds it is worth while to send it
+  // again, at least 1: when its objective could be met, or else when a tenth of what waits is predicted to have
+  // started. 0 where the objective cannot be met even with the machine to itself.
+  Status submit(Request request, uint32_t* retry_after_s = nullptr);
 
   void cancel(RequestId request);                              // never blocks, never refused
   void finish_sequence(RequestId request, uint32_t sequence);  // likewise

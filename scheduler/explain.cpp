@@ -73,29 +73,35 @@ std::vector<std::optional<RequestExplanation>> Scheduler::Impl::explain(std::spa
   }
   const ForecastBasis basis = forecast_basis();
   int64_t position = 0;
-  uint64_t tokens_before = 0;
+  ForecastRequest before{.tokens_before = basis.running_prefill_tokens};
   bool behind_bound = false;
   if (queued.empty()) return explanations;
   for (const Sequence* sequence : waiting_.listed()) {
     if (queued.empty()) break;
     if (const auto found = queued.find(sequence); found != queued.end()) {
       found->second->queue_position = position;
-      found->second->queue_tokens_before = tokens_before;
+      found->second->queue_tokens_before = before.tokens_before - basis.running_prefill_tokens;
       if (basis.known) {
-        const ForecastRequest before{.tokens_before = basis.running_prefill_tokens + tokens_before,
-                                     .sequences_before = static_cast<uint32_t>(position),
-                                     .waiting_tokens_before = tokens_before,
-                                     .prompt_tokens = sequence->to_go()};
+        before.own = need_of(*sequence);
         found->second->predicted_start_ns = forecast(basis, before).start_ns;
       }
       if (behind_bound && found->second->wait != WaitFor::kInbox) found->second->wait = WaitFor::kBehindOvertakeBound;
       queued.erase(found);
     }
     ++position;
-    tokens_before += sequence->to_go();
+    const PromptNeed need = need_of(*sequence);
+    before.tokens_before += need.tokens;
+    before.blocks_before += need.blocks;
+    ++before.sequences_before;
     behind_bound |= limits_.max_overtakes > 0 && sequence->overtakes >= limits_.max_overtakes;
   }
   return explanations;
+}
+
+// As far as known when it entered the queue: one that has run before may find some of its blocks again.
+PromptNeed Scheduler::Impl::need_of(const Sequence& sequence) const {
+  if (!sequence.request->started) return sequence.request->need;
+  return {.length = sequence.length(), .tokens = sequence.to_go(), .blocks = blocks_for(sequence.length())};
 }
 
 SequenceExplanation Scheduler::Impl::explain_sequence(const Sequence& sequence) const {

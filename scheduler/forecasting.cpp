@@ -11,6 +11,20 @@ constexpr double kEndMemory = 0.1;  // what the last interval between ends count
 
 }  // namespace
 
+PromptNeed Scheduler::Impl::need_of(const Request& request) const {
+  const auto length = static_cast<uint32_t>(request.prompt.size());
+  const uint32_t reusable = length - 1;
+  std::vector<BlockId> known;
+  if (reads_cache(request)) {
+    cache_.match({.salt = request.cache_salt}, std::span(request.prompt).first(reusable), known);
+  }
+  const auto hits = static_cast<uint32_t>(known.size());
+  const uint32_t there = std::max(hits * block_size_, std::min(request.remote_tokens, reusable));
+  const auto idle = static_cast<uint32_t>(
+      std::ranges::count_if(known, [this](BlockId block) { return pool_.references(block) == 0; }));
+  return {.length = length, .tokens = length - there, .blocks = blocks_for(length) - hits + idle};
+}
+
 // A request that has never run has come, or has started or ended.
 void Scheduler::Impl::count_waiting(const LiveRequest& live, bool waits) {
   const int32_t priority = live.request.priority;
@@ -18,12 +32,14 @@ void Scheduler::Impl::count_waiting(const LiveRequest& live, bool waits) {
   level.priority = priority;
   if (waits) {
     gauges_.waiting_prompt_tokens += live.prompt_count();
-    level.tokens += live.prompt_count();
+    level.tokens += live.need.tokens;
+    level.blocks += live.need.blocks;
     level.sequences += live.request.n;
     return;
   }
   gauges_.waiting_prompt_tokens -= live.prompt_count();
-  level.tokens -= live.prompt_count();
+  level.tokens -= live.need.tokens;
+  level.blocks -= live.need.blocks;
   level.sequences -= live.request.n;
   if (level.sequences == 0) waiting_levels_.erase(priority);
 }
@@ -57,7 +73,6 @@ ForecastBasis Scheduler::Impl::forecast_basis() const {
   const int64_t room = room_for_admission();
   basis.blocks_room = static_cast<uint32_t>(std::max<int64_t>(room, 0));
   basis.blocks_per_end = runs ? pool_.referenced() / running : 0;
-  basis.block_size = block_size_;
   // A silence longer than the mean says that ends have become rarer.
   basis.end_interval_ns =
       static_cast<TimeNs>(std::max(end_interval_ns_, runs ? static_cast<double>(since_end_ns_) : 0));
@@ -67,6 +82,7 @@ ForecastBasis Scheduler::Impl::forecast_basis() const {
       basis.waiting[basis.waiting_levels++] = level;
     } else {
       basis.waiting.back().tokens += level.tokens;
+      basis.waiting.back().blocks += level.blocks;
       basis.waiting.back().sequences += level.sequences;
     }
   }

@@ -86,6 +86,8 @@ std::string Scheduler::Impl::check_invariants() const {
   std::vector<const Sequence*> running;
   std::vector<const Sequence*> waiting;
   SchedulerGauges found;
+  uint64_t needed_tokens = 0;  // of requests that never started
+  uint64_t needed_blocks = 0;
   uint64_t promised = 0;
   uint64_t drafts = 0;
   for (const auto& [id, live] : requests_) {
@@ -176,7 +178,11 @@ std::string Scheduler::Impl::check_invariants() const {
       return name + " has sequences that follow nobody";
     }
     ++(live_running > 0 ? found.requests_running : found.requests_waiting);
-    if (!live->started) found.waiting_prompt_tokens += live->prompt_count();
+    if (live->need.tokens == 0 || live->need.tokens > live->prompt_count()) return name + " needs what it has not";
+    if (live->started) continue;
+    found.waiting_prompt_tokens += live->prompt_count();
+    needed_tokens += live->need.tokens;
+    needed_blocks += live->need.blocks;
   }
 
   for (const auto& [block, list] : holders) {
@@ -198,11 +204,13 @@ std::string Scheduler::Impl::check_invariants() const {
   if (headroom_ > pool_.total() / 2) return "admission keeps more than half of the pool free";
 
   uint64_t level_tokens = 0;
+  uint64_t level_blocks = 0;
   for (const auto& [priority, level] : waiting_levels_) {
     if (level.sequences == 0 || level.priority != priority) return "a level of the forecast waits for nobody";
     level_tokens += level.tokens;
+    level_blocks += level.blocks;
   }
-  if (level_tokens != found.waiting_prompt_tokens) return "the forecast's levels do not add up to what waits";
+  if (level_tokens != needed_tokens || level_blocks != needed_blocks) return "the forecast's levels do not add up to what waits";
 
   std::string error = check_equal("blocks_promised", blocks_promised_, promised);
   if (error.empty()) error = check_equal("requests_waiting", gauges_.requests_waiting, found.requests_waiting);

@@ -146,6 +146,7 @@ std::optional<RequestExplanation> Scheduler::explain(RequestId request) const {
 }
 
 ForecastBasis Scheduler::forecast_basis() const { return impl_->forecast_basis(); }
+PromptNeed Scheduler::need_of(const Request& request) const { return impl_->need_of(request); }
 bool Scheduler::idle() const { return impl_->requests_.empty(); }
 
 SchedulerGauges Scheduler::gauges() const {

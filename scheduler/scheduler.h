@@ -204,6 +204,9 @@ class Scheduler {
 
   // From what newcomers' first tokens can be predicted (forecast.h), as of the last call.
   ForecastBasis forecast_basis() const;
+  // What this request's prompt would need if it came now. Requires a prompt. Changes nothing, so other threads may call
+  // it while no call that changes the scheduler is under way.
+  PromptNeed need_of(const Request& request) const;
 
   bool idle() const;  // no request waiting or running
   SchedulerGauges gauges() const;

@@ -181,6 +181,7 @@ struct Scheduler::Impl {
   // --- explain.cpp
   std::vector<std::optional<RequestExplanation>> explain(std::span<const RequestId> requests) const;
   SequenceExplanation explain_sequence(const Sequence& sequence) const;
+  PromptNeed need_of(const Sequence& sequence) const;
   void explain_wait(const Sequence& sequence, SequenceExplanation& one) const;
   void explain_pause(const Sequence& sequence, SequenceExplanation& one) const;
 
@@ -190,6 +191,7 @@ struct Scheduler::Impl {
 
   // --- forecasting.cpp
   ForecastBasis forecast_basis() const;
+  PromptNeed need_of(const Request& request) const;
   void count_waiting(const LiveRequest& live, bool waits);
   void measure_ends(TimeNs duration_ns);
 
@@ -201,6 +203,10 @@ struct Scheduler::Impl {
   // What needs every position computed finds nothing there.
   bool reads_cache(const LiveRequest& live) const {
     return uses_cache(live) && !live.scores_prompt() && live.request.pooling != Pooling::kMean;
+  }
+  bool reads_cache(const Request& request) const {
+    return limits_.prefix_cache && request.use_prefix_cache && request.prompt_logprobs < 0 &&
+           request.pooling != Pooling::kMean;
   }
   // Keys and values that come with a request, as long as no step has taken them.
   static uint32_t remote_tokens(const LiveRequest& live, uint32_t reusable) {

@@ -21,6 +21,7 @@
 
 #include "backend/step.h"
 #include "scheduler/blocks/prefix_cache.h"
+#include "scheduler/cost/forecast.h"
 #include "scheduler/drafts/drafter.h"
 #include "scheduler/event.h"
 #include "scheduler/order/fairness.h"
@@ -107,6 +108,7 @@ struct LiveRequest {
   bool prompt_done = false;  // some sequence has computed the whole prompt once
   bool started = false;      // some sequence was admitted once
   bool import_done = false;  // some step of it was committed: what came with the request is used or gone
+  PromptNeed need;           // as of when it came
   bool looked_up = false;    // its prompt was looked up in the prefix cache once
   uint32_t running = 0;      // sequences that hold blocks
   uint32_t unfinished = 0;   // sequences

@@ -133,6 +133,7 @@ Status Scheduler::Impl::submit(Request&& request, TimeNs now) {
     live.sequences[i].id = ++sequences_made_;
     live.sequences[i].index = i;
   }
+  live.need = need_of(live.request);
   ++gauges_.requests_waiting;
   gauges_.sequences_waiting += live.request.n;
   count_waiting(live, true);

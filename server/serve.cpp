@@ -212,7 +212,7 @@ int serve(const ServeConfig& config) {
       .hub = hub,
       .text_pool = text_pool,
       .model_name = name,
-      .on_refusal = [&metrics](int status) { metrics.observe_refusal(status); },
+      .on_refusal = [&metrics](int status, std::string_view reason) { metrics.observe_refusal(status, reason); },
       .created = openai::unix_seconds(),
       .openapi = openai::to_text(openai::openapi_document({.version = kVersion,
                                                            .vocab_size = text->tokenizer->vocab_size(),

@@ -212,10 +212,11 @@ def overview():
         ),
         timeseries(
             "Refusals per second",
-            "By HTTP status. 429: the queue is full, add servers or lower the load. 503: draining, or the backend is "
-            "dead. 400: clients ask for what cannot be, see the log. Empty while nothing was ever refused.",
+            "By reason. limit: the queue is full, objective: first tokens would come later than clients ask (slo): add "
+            "servers or lower the load. unattainable: they ask for more than this server could do alone. unavailable: "
+            "draining, or the backend is dead. invalid: they ask for what cannot be. Empty while nothing was ever refused.",
             "reqps",
-            [target(rate("refusals_total", "code"), "{{code}}")],
+            [target(rate("refusals_total", "reason"), "{{reason}}")],
         ),
         timeseries(
             "Goodput",

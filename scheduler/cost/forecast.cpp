@@ -9,7 +9,8 @@ namespace {
 uint64_t ends_needed(const ForecastBasis& basis, const ForecastRequest& request) {
   const uint64_t sequences = uint64_t{request.sequences_before} + 1;
   const uint64_t slots = sequences > basis.slots_free ? sequences - basis.slots_free : 0;
-  const uint64_t blocks = (request.waiting_tokens_before + request.prompt_tokens) / basis.block_size + sequences;
+  // Admission keeps one more block for each that runs, to grow into.
+  const uint64_t blocks = request.blocks_before + request.own.blocks + request.sequences_before;
   if (blocks <= basis.blocks_room || basis.blocks_per_end == 0) return slots;
   const uint64_t missing = blocks - basis.blocks_room;
   return std::max(slots, (missing + basis.blocks_per_end - 1) / basis.blocks_per_end);
@@ -17,13 +18,13 @@ uint64_t ends_needed(const ForecastBasis& basis, const ForecastRequest& request)
 
 }  // namespace
 
-ForecastRequest newcomer(const ForecastBasis& basis, int32_t priority, uint32_t prompt_tokens) {
-  ForecastRequest request{.tokens_before = basis.running_prefill_tokens, .prompt_tokens = prompt_tokens};
+ForecastRequest newcomer(const ForecastBasis& basis, int32_t priority, const PromptNeed& own) {
+  ForecastRequest request{.tokens_before = basis.running_prefill_tokens, .own = own};
   for (uint32_t i = 0; i < basis.waiting_levels && basis.waiting[i].priority <= priority; ++i) {
-    request.waiting_tokens_before += basis.waiting[i].tokens;
+    request.tokens_before += basis.waiting[i].tokens;
+    request.blocks_before += basis.waiting[i].blocks;
     request.sequences_before += basis.waiting[i].sequences;
   }
-  request.tokens_before += request.waiting_tokens_before;
   return request;
 }
 
@@ -31,8 +32,10 @@ Forecast forecast(const ForecastBasis& basis, const ForecastRequest& request) {
   constexpr double kMax = 1e17;  // three years, well within TimeNs
   const double backlog = static_cast<double>(request.tokens_before) * basis.prefill_token_ns;
   const double ends = static_cast<double>(ends_needed(basis, request)) * static_cast<double>(basis.end_interval_ns);
-  const double prompt = request.prompt_tokens;
-  const double own = prompt * basis.prefill_token_ns + prompt * prompt / 2 * basis.prefill_position_ns;
+  const double length = request.own.length;
+  const double tokens = request.own.tokens;
+  // Each of the last `tokens` positions attends to all before it.
+  const double own = tokens * basis.prefill_token_ns + tokens * (length - tokens / 2) * basis.prefill_position_ns;
   const double start = static_cast<double>(basis.step_ns) + std::max(backlog, ends);
   return {.start_ns = static_cast<TimeNs>(std::min(start, kMax)),
           .first_token_ns = static_cast<TimeNs>(std::min(start + own, kMax))};

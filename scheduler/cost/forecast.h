@@ -7,10 +7,12 @@
 //     first token = max(tokens before * time of a prefill token, ends needed * mean time between ends)
 //                 + own tokens * time of a prefill token + own context + the step under way
 //
-// What it does not know: what the prefix cache will spare (it takes prompts as uncomputed, so it errs on the long side
-// where much is shared), who else will come and go before it by priority, tenant or length (it goes by
-// Request::priority and arrival), when running sequences will really end, tokens that must be computed again after a
-// preemption, and that prompts which are done become decodes that slow the others down.
+// Prompts count with what the prefix cache had not of them: its own now, those that wait when they came.
+//
+// What it does not know: a beginning that several wait with and none has computed yet, who else will come and go before
+// it by priority, tenant or length (it goes by Request::priority and arrival), when running sequences will really end,
+// tokens that must be computed again after a preemption, and that prompts which are done become decodes that slow the
+// others down.
 //
 // Pure; plain values. Thread-safety: thread-safe, DeadlineGate by its caller.
 #pragma once
@@ -23,10 +25,18 @@
 
 namespace twostroke {
 
-// Of requests that wait and have never run: their prompt tokens and sequences, by priority.
+// What a prompt needs of which nothing is there yet.
+struct PromptNeed {
+  uint32_t length = 1;  // tokens
+  uint32_t tokens = 1;  // of them, to compute: at least the last
+  uint32_t blocks = 1;  // new ones, and cached ones that nobody holds
+};
+
+// Of requests that wait and have never run: what their prompts need, and their sequences, by priority.
 struct WaitingLevel {
   int32_t priority = 0;
   uint64_t tokens = 0;
+  uint64_t blocks = 0;
   uint32_t sequences = 0;
 };
 constexpr size_t kForecastLevels = 8;  // the best priorities; what is worse than the last counts as it does
@@ -41,18 +51,17 @@ struct ForecastBasis {
   uint32_t slots_free = 0;
   uint32_t blocks_room = 0;     // for newcomers
   uint32_t blocks_per_end = 0;  // that a running sequence holds, in the mean
-  uint32_t block_size = 1;
-  TimeNs end_interval_ns = 0;  // mean time between two ends of running sequences; 0: none ended yet
+  TimeNs end_interval_ns = 0;   // mean time between two ends of running sequences; 0: none ended yet
   std::array<WaitingLevel, kForecastLevels> waiting{};  // best first
   uint32_t waiting_levels = 0;
 };
 
 // What stands before a request, and what it needs itself.
 struct ForecastRequest {
-  uint64_t tokens_before = 0;          // to compute, of running and waiting prompts
-  uint32_t sequences_before = 0;       // waiting
-  uint64_t waiting_tokens_before = 0;  // the part of tokens_before that waits: it needs blocks first
-  uint32_t prompt_tokens = 1;
+  uint64_t tokens_before = 0;     // to compute, of running and waiting prompts
+  uint32_t sequences_before = 0;  // waiting
+  uint64_t blocks_before = 0;     // that those which wait need
+  PromptNeed own;
 };
 struct Forecast {
   TimeNs start_ns = 0;        // from now until its prompt begins
@@ -60,7 +69,7 @@ struct Forecast {
 };
 
 // What stands before a newcomer of this priority.
-ForecastRequest newcomer(const ForecastBasis& basis, int32_t priority, uint32_t prompt_tokens);
+ForecastRequest newcomer(const ForecastBasis& basis, int32_t priority, const PromptNeed& own);
 
 // Requires basis.known.
 Forecast forecast(const ForecastBasis& basis, const ForecastRequest& request);

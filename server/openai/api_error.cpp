@@ -1,14 +1,21 @@
 #include "server/openai/api_error.h"
 
+#include <algorithm>
+
 #include "server/http/error_body.h"
 
 namespace twostroke::openai {
+namespace {
+
+constexpr const char* kObjectiveCode = "objective_unreachable";
+
+}  // namespace
 
 ApiError bad_field(std::string param, std::string message) {
   return {.message = std::move(message), .param = std::move(param), .code = "invalid_value"};
 }
 
-ApiError to_api_error(const Status& status) {
+ApiError to_api_error(const Status& status, uint32_t retry_after_s) {
   ApiError error{.message = status.message()};
   switch (status.code()) {
     case StatusCode::kInvalidArgument:
@@ -21,7 +28,14 @@ ApiError to_api_error(const Status& status) {
       error.status = 429;
       error.type = "rate_limit_error";
       error.code = "rate_limit_exceeded";
-      error.retry_after_s = 1;
+      error.retry_after_s = static_cast<int>(std::max(retry_after_s, 1U));
+      return error;
+    case StatusCode::kDeadlineExceeded:
+      error.status = 429;
+      error.type = "rate_limit_error";
+      error.param = "slo.ttft_ms";
+      error.code = kObjectiveCode;
+      error.retry_after_s = static_cast<int>(retry_after_s);
       return error;
     case StatusCode::kUnavailable:
       error.status = 503;
@@ -35,6 +49,13 @@ ApiError to_api_error(const Status& status) {
       error.code = "internal_error";
       return error;
   }
+}
+
+std::string_view refusal_reason(const ApiError& error) {
+  if (error.status >= 500) return "unavailable";
+  if (error.status != 429) return "invalid";
+  if (error.code != kObjectiveCode) return "limit";
+  return error.retry_after_s > 0 ? "objective" : "unattainable";
 }
 
 std::optional<ApiError> context_overflow(size_t prompt_tokens, int32_t context_max) {
@@ -58,6 +79,8 @@ std::string error_json(const ApiError& error) {
 http::HttpResponse error_response(const ApiError& error) {
   http::HttpResponse response{.status = error.status, .body = error_json(error)};
   if (error.retry_after_s > 0) response.headers.emplace_back("Retry-After", std::to_string(error.retry_after_s));
+  // OpenAI's clients retry every 429 by themselves, unless told otherwise.
+  if (error.status == 429 && error.retry_after_s == 0) response.headers.emplace_back("x-should-retry", "false");
   return response;
 }
 

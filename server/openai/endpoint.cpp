@@ -9,14 +9,14 @@ namespace asio = boost::asio;
 using http::Exchange;
 using http::HttpResponse;
 
-asio::awaitable<void> refuse(Exchange& exchange, const Service& service, HttpResponse response) {
-  service.on_refusal(response.status);
+asio::awaitable<void> refuse(Exchange& exchange, const Service& service, const ApiError& error, HttpResponse response) {
+  service.on_refusal(error.status, refusal_reason(error));
   co_await exchange.respond(std::move(response));
 }
 
 asio::awaitable<void> refuse(Exchange& exchange, const Service& service, const ApiError& error) {
   HttpResponse response = error_response(error);
-  co_await refuse(exchange, service, std::move(response));
+  co_await refuse(exchange, service, error, std::move(response));
 }
 
 std::optional<ApiError> check_model(const Service& service, const std::string& model) {
@@ -37,13 +37,13 @@ asio::awaitable<void> generate(Exchange& exchange, Service& service, const Gener
   GenerationOptions options = given;
   if (const auto error = add_header_objectives(exchange.request(), options.objectives)) {
     HttpResponse response = format.error_response(*error);
-    co_await refuse(exchange, service, std::move(response));
+    co_await refuse(exchange, service, *error, std::move(response));
     co_return;
   }
   Prompts prompts = co_await on_text_thread(service, std::move(prepare));
   if (const auto* error = std::get_if<ApiError>(&prompts)) {
     HttpResponse response = format.error_response(*error);
-    co_await refuse(exchange, service, std::move(response));
+    co_await refuse(exchange, service, *error, std::move(response));
     co_return;
   }
   if (exchange.disconnected()) co_return;
@@ -52,7 +52,7 @@ asio::awaitable<void> generate(Exchange& exchange, Service& service, const Gener
   if (const auto error = generation.start(std::get<PreparedPrompts>(std::move(prompts)), max_tokens_default,
                                           call_name(exchange, format.id()))) {
     HttpResponse response = format.error_response(*error);
-    co_await refuse(exchange, service, std::move(response));
+    co_await refuse(exchange, service, *error, std::move(response));
     co_return;
   }
   co_await answer(exchange, service, generation, format, options);

@@ -44,7 +44,8 @@ boost::asio::awaitable<Parsed<Request>> read_request(http::Exchange& exchange, S
 }
 
 // Sends the error, and counts it as a generation request that was refused; in the protocol's own words, or OpenAI's.
-boost::asio::awaitable<void> refuse(http::Exchange& exchange, const Service& service, http::HttpResponse response);
+boost::asio::awaitable<void> refuse(http::Exchange& exchange, const Service& service, const ApiError& error,
+                                    http::HttpResponse response);
 boost::asio::awaitable<void> refuse(http::Exchange& exchange, const Service& service, const ApiError& error);
 
 // 404 for a model that is not this server's; "" is this server's.

@@ -144,17 +144,13 @@ std::optional<ApiError> Generation::start(PreparedPrompts prepared, uint32_t max
     service_.hub.attach(request.id, queue_);
     service_.hub.index().add(request.id, shared_name);
     parts_.push_back({request.id});
-    if (const Status status = service_.engine.submit(std::move(request)); !status.ok()) {
+    uint32_t retry_after_s = 0;
+    if (const Status status = service_.engine.submit(std::move(request), &retry_after_s); !status.ok()) {
       service_.hub.detach(parts_.back().id);
       service_.hub.index().refused(parts_.back().id);
       parts_.back().ended = true;
       cancel_all();
-      ApiError error = to_api_error(status);
-      if (status.code() == StatusCode::kResourceExhausted) {
-        error.retry_after_s = static_cast<int>(
-            service_.engine.retry_after_s(options_.priority, usage_.prompt_tokens, options_.objectives));
-      }
-      return error;
+      return to_api_error(status, retry_after_s);
     }
   }
   return std::nullopt;

@@ -41,7 +41,8 @@ struct Service {
   RequestHub& hub;
   boost::asio::thread_pool& text_pool;  // templates and tokenizing stay off the I/O threads
   std::string model_name;
-  std::function<void(int http_status)> on_refusal;  // a generation request was refused; for metrics
+  // A generation request was refused; for metrics. `reason` as refusal_reason() says.
+  std::function<void(int http_status, std::string_view reason)> on_refusal;
   int64_t created = 0;                              // seconds since 1970, of the model entry
   std::string openapi;                              // the document of GET /openapi.json
   ServiceLimits limits;

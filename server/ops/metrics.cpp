@@ -41,6 +41,9 @@ const char* step_class_name(size_t step_class) {
   static constexpr const char* kNames[kStepClasses] = {"prefill", "decode", "mixed"};
   return kNames[step_class];
 }
+// As the OpenAI side's refusal_reason() says.
+constexpr std::pair<const char*, const char*> kRefusals[] = {
+    {"400", "invalid"}, {"429", "limit"}, {"429", "objective"}, {"429", "unattainable"}, {"503", "unavailable"}};
 constexpr size_t kOutcomes = 3;
 const char* outcome_name(size_t outcome) {
   static constexpr const char* kNames[kOutcomes] = {"finished", "cancelled", "failed"};
@@ -209,7 +212,7 @@ struct Metrics::Impl {
   Counter* requests_of[kOutcomes] = {};
   Counter& requests_refused = requests.Add({{"outcome", "refused"}});
   Family<Counter>& refusals =
-      counters("twostroke_refusals_total", "Requests refused before they started, by HTTP status.");
+      counters("twostroke_refusals_total", "Requests refused before they started, by HTTP status and reason.");
   Family<Counter>& objectives =
       counters("twostroke_objective_requests_total",
                "Finished requests that had an objective (time to first token, time per output "
@@ -239,7 +242,7 @@ struct Metrics::Impl {
       step_seconds_of[i] = &step_seconds.Add({{"class", step_class_name(i)}}, kStepSeconds);
     }
     // There from the start, so that a first refusal is a rise and not a new series, which has no rate.
-    for (const char* code : {"400", "429", "503"}) refusals.Add({{"code", code}});
+    for (const auto& [code, reason] : kRefusals) refusals.Add({{"code", code}, {"reason", reason}});
     for (size_t i = 0; i < kOutcomes; ++i) requests_of[i] = &requests.Add({{"outcome", outcome_name(i)}});
     for (size_t i = 0; i < kChunkReasons; ++i) {
       const Labels reason = {{"reason", chunk_reason_name(static_cast<ChunkReason>(i))}};
@@ -370,9 +373,9 @@ void Metrics::observe(const StepOutput& output) {
   }
 }
 
-void Metrics::observe_refusal(int http_status) {
+void Metrics::observe_refusal(int http_status, std::string_view reason) {
   impl_->requests_refused.Increment();
-  impl_->refusals.Add({{"code", std::to_string(http_status)}}).Increment();
+  impl_->refusals.Add({{"code", std::to_string(http_status)}, {"reason", std::string(reason)}}).Increment();
 }
 
 void Metrics::observe_http(const std::string& method, const std::string& route, int status, double seconds) {

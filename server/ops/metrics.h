@@ -27,8 +27,8 @@ class Metrics {
 
   // A step's output, before its events are handed on.
   void observe(const StepOutput& output);
-  // A request that was refused before the engine took it, by HTTP status.
-  void observe_refusal(int http_status);
+  // A request that was refused before the engine took it, by HTTP status and reason.
+  void observe_refusal(int http_status, std::string_view reason);
   void observe_http(const std::string& method, const std::string& route, int status, double seconds);
   // What runs the steps, once it is known: the machine's peaks, where it knows them.
   void set_backend(const BackendInfo& info);

@@ -1,6 +1,7 @@
 """Objectives: read on every endpoint, refused when they cannot be met, and what the scheduler makes of them."""
 
 import json
+import re
 import urllib.error
 import urllib.request
 
@@ -31,8 +32,31 @@ def test_an_objective_that_cannot_be_met_is_refused_at_once(server, path):
     for asks in ({"slo": {"ttft_ms": 0.001}}, {"headers": {"x-slo-ttft-ms": "0.001"}}):
         status, headers, body = post(server, path, **asks)
         assert status == 429, body
-        assert int(headers["Retry-After"]) >= 1
+        assert int(headers["Retry-After"] or 1) >= 1
+        assert headers["x-should-retry"] == ("false" if headers["Retry-After"] is None else None)
         assert "objective" in body["error"]["message"] and "predicted" in body["error"]["message"]
+
+
+def test_a_prompt_that_is_cached_counts_with_what_is_not(start_server):
+    server = start_server()
+    prompt = "A story that only this test tells. " + "The cat sat on the mat and looked at the dog. " * 60
+    status, _, body = post(server, "/v1/completions", max_tokens=60, ignore_eos=True)  # so that it knows its steps
+    assert status == 200, body
+
+    def ask(**slo):
+        return post(server, "/v1/completions", prompt=prompt, **({"slo": slo} if slo else {}))
+
+    status, headers, body = ask(ttft_ms=0.001)
+    assert status == 429 and body["error"]["code"] == "objective_unreachable", body
+    assert body["error"]["param"] == "slo.ttft_ms"
+    assert headers["x-should-retry"] == "false" and headers["Retry-After"] is None, "it is alone already"
+    number, unit = re.search(r"predicted to take ([0-9.e+]+) (ms|s) ", body["error"]["message"]).groups()
+    half_ms = float(number) * (1000 if unit == "s" else 1) / 2
+    assert ask(ttft_ms=half_ms)[0] == 429
+    assert ask()[0] == 200
+    status, _, body = ask(ttft_ms=half_ms)
+    assert status == 200, body
+    assert server.metrics()['twostroke_refusals_total{code="429",reason="unattainable"}'] == 2
 
 
 @pytest.mark.parametrize("path", ENDPOINTS)

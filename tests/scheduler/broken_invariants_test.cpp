@@ -71,6 +71,8 @@ INSTANTIATE_TEST_SUITE_P(
                       [](Populated& p) { p.impl().budget_.prefill_tokens = 17; }},
         StateMutation{"ForecastOfOtherTokens", "do not add up to what waits",
                       [](Populated& p) { ++p.impl().waiting_levels_.begin()->second.tokens; }},
+        StateMutation{"ForecastOfOtherBlocks", "do not add up to what waits",
+                      [](Populated& p) { ++p.impl().waiting_levels_.begin()->second.blocks; }},
         StateMutation{"ForecastOfNobody", "waits for nobody",
                       [](Populated& p) { p.impl().waiting_levels_[77].priority = 77; }},
         StateMutation{"ReferenceTooMany", "references",

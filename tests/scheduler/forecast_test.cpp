@@ -20,48 +20,53 @@ ForecastBasis basis() {
   b.slots_free = 2;
   b.blocks_room = 1000;
   b.blocks_per_end = 10;
-  b.block_size = 16;
   b.end_interval_ns = 400 * kMillisecondNs;
-  b.waiting[0] = {.priority = 0, .tokens = 500, .sequences = 1};
-  b.waiting[1] = {.priority = 5, .tokens = 2000, .sequences = 1};
+  b.waiting[0] = {.priority = 0, .tokens = 500, .blocks = 32, .sequences = 1};
+  b.waiting[1] = {.priority = 5, .tokens = 2000, .blocks = 125, .sequences = 1};
   b.waiting_levels = 2;
   b.running_prefill_tokens = 300;
   return b;
 }
 
+// Of blocks of 16.
+PromptNeed uncached(uint32_t tokens) { return {.length = tokens, .tokens = tokens, .blocks = (tokens + 15) / 16}; }
+
 TEST(Forecast, IsTheBacklogOverTheRateThenTheOwnPrompt) {
-  const Forecast f = forecast(basis(), newcomer(basis(), 0, 100));
+  const Forecast f = forecast(basis(), newcomer(basis(), 0, uncached(100)));
   EXPECT_EQ(f.start_ns, 850 * kMillisecondNs) << "50 ms of the step, 300 + 500 tokens";
   EXPECT_EQ(f.first_token_ns, 950 * kMillisecondNs);
   ForecastBasis with_context = basis();
   with_context.prefill_position_ns = 1e4;
-  EXPECT_EQ(forecast(with_context, newcomer(basis(), 0, 100)).first_token_ns, 1000 * kMillisecondNs)
+  EXPECT_EQ(forecast(with_context, newcomer(basis(), 0, uncached(100))).first_token_ns, 1000 * kMillisecondNs)
       << "and 100 * 100 / 2 positions";
+  const PromptNeed last_tenth{.length = 100, .tokens = 10, .blocks = 7};
+  EXPECT_EQ(forecast(with_context, newcomer(basis(), 0, last_tenth)).first_token_ns, 869'500 * kMillisecondNs / 1000)
+      << "10 tokens, and 10 * 95 positions";
 }
 
 TEST(Forecast, CountsOnlyWhatGoesBeforeByPriority) {
-  EXPECT_EQ(newcomer(basis(), -1, 1).tokens_before, 300u);
-  EXPECT_EQ(newcomer(basis(), 4, 1).tokens_before, 800u);
-  EXPECT_EQ(newcomer(basis(), 5, 1).tokens_before, 2800u);
-  EXPECT_EQ(newcomer(basis(), 5, 1).sequences_before, 2u);
+  EXPECT_EQ(newcomer(basis(), -1, uncached(1)).tokens_before, 300u);
+  EXPECT_EQ(newcomer(basis(), 4, uncached(1)).tokens_before, 800u);
+  EXPECT_EQ(newcomer(basis(), 5, uncached(1)).tokens_before, 2800u);
+  EXPECT_EQ(newcomer(basis(), 5, uncached(1)).sequences_before, 2u);
 }
 
 TEST(Forecast, WaitsForSlotsAndBlocksWhereTheyComeLater) {
   ForecastBasis b = basis();
   b.slots_free = 0;  // one waits before it, so two must end
   b.end_interval_ns = kSecondNs;
-  EXPECT_EQ(forecast(b, newcomer(b, 0, 100)).start_ns, 2050 * kMillisecondNs);
+  EXPECT_EQ(forecast(b, newcomer(b, 0, uncached(100))).start_ns, 2050 * kMillisecondNs);
   b.slots_free = 2;
-  b.blocks_room = 10;  // 600 tokens in 39 blocks, 29 too many: three must end
-  EXPECT_EQ(forecast(b, newcomer(b, 0, 100)).start_ns, 3050 * kMillisecondNs);
+  b.blocks_room = 10;  // 39 blocks and one to grow into, 30 too many: three must end
+  EXPECT_EQ(forecast(b, newcomer(b, 0, uncached(100))).start_ns, 3050 * kMillisecondNs);
   b.end_interval_ns = 0;  // nobody has ended yet: only the backlog is known
-  EXPECT_EQ(forecast(b, newcomer(b, 0, 100)).start_ns, 850 * kMillisecondNs);
+  EXPECT_EQ(forecast(b, newcomer(b, 0, uncached(100))).start_ns, 850 * kMillisecondNs);
 }
 
 TEST(Forecast, StaysANumberWhateverTheBasis) {
   ForecastBasis b = basis();
   b.prefill_token_ns = 1e300;
-  const Forecast f = forecast(b, newcomer(b, 5, 1u << 31));
+  const Forecast f = forecast(b, newcomer(b, 5, uncached(1u << 31)));
   EXPECT_GT(f.start_ns, 0);
   EXPECT_GE(f.first_token_ns, f.start_ns);
 }
@@ -143,7 +148,7 @@ SimOptions hanging_machine() {
 }
 
 Request with_deadline(RequestId id, uint32_t length, TimeNs ttft_ns) {
-  Request request = make_request(id, std::vector<TokenId>(length, 3), 4);
+  Request request = make_request(id, std::vector<TokenId>(length, static_cast<TokenId>(id)), 4);
   request.objectives.ttft_ns = ttft_ns;
   return request;
 }
@@ -155,11 +160,11 @@ TEST(EngineForecast, RefusesAtTheDoorWhatCannotMeetItsDeadline) {
   ASSERT_TRUE(engine.submit(with_deadline(1, 4000, 0)).ok());
   backend->await_hang();
   // Some 3.5 s of prompt are left, and half a second of the step.
-  const Status late = engine.submit(with_deadline(2, 100, kSecondNs));
-  EXPECT_EQ(late.code(), StatusCode::kResourceExhausted);
+  uint32_t retry = 0;
+  const Status late = engine.submit(with_deadline(2, 100, kSecondNs), &retry);
+  EXPECT_EQ(late.code(), StatusCode::kDeadlineExceeded);
   EXPECT_THAT(late.message(), HasSubstr("is predicted in 4."));
   EXPECT_THAT(late.message(), HasSubstr("objective of 1.00 s"));
-  const uint32_t retry = engine.retry_after_s(0, 100, {.ttft_ns = kSecondNs});
   EXPECT_GE(retry, 3u);
   EXPECT_LE(retry, 5u);
   // Alone it would take longer than that already.
@@ -180,8 +185,10 @@ TEST(EngineForecast, AfterALongRestOneGoesThroughToShowWhetherItIsStillSlow) {
   VirtualClock clock;
   Collector collector;
   Engine engine(one_millisecond_a_token(), EngineLimits{}, *backend, collector.sink(), clock);
-  const auto submit = [&engine](RequestId id) { return engine.submit(with_deadline(id, 2000, kSecondNs)); };
-  EXPECT_FALSE(submit(1).ok());
+  uint32_t retry = 7;
+  const auto submit = [&](RequestId id) { return engine.submit(with_deadline(id, 2000, kSecondNs), &retry); };
+  EXPECT_THAT(submit(1).message(), HasSubstr("even with nothing else to do"));
+  EXPECT_EQ(retry, 0u) << "it is not worth while to try again";
   clock.advance(kForecastTrustedNs - 1);
   EXPECT_FALSE(submit(2).ok());
   clock.advance(1);
@@ -191,18 +198,68 @@ TEST(EngineForecast, AfterALongRestOneGoesThroughToShowWhetherItIsStillSlow) {
   EXPECT_FALSE(submit(5).ok()) << "it has just been measured";
 }
 
+TEST(EngineForecast, WhatThePrefixCacheHasTakesNoTime) {
+  SimOptions machine = hanging_machine();
+  machine.step_faults.clear();
+  const auto backend = std::move(*SimBackend::create(std::move(machine)));
+  VirtualClock clock;  // no step takes any time, so nothing is learned
+  Collector collector;
+  Engine engine(one_millisecond_a_token(), EngineLimits{}, *backend, collector.sink(), clock);
+  ASSERT_TRUE(engine.submit(with_deadline(1, 2000, 0)).ok());
+  collector.await_ends(1);
+
+  const auto again = [](RequestId id) {
+    Request request = with_deadline(1, 2000, 100 * kMillisecondNs);
+    request.id = id;
+    return request;
+  };
+  Request longer = again(2);
+  longer.prompt.insert(longer.prompt.end(), 500, 9);
+  EXPECT_THAT(engine.submit(std::move(longer)).message(),
+              HasSubstr("2500 tokens, of which 2000 are cached, is predicted to take 50"));
+  Request secret = again(3);
+  secret.cache_salt = 7;
+  EXPECT_THAT(engine.submit(std::move(secret)).message(), HasSubstr("2000 tokens is predicted to take 2.00 s"));
+  Request scored = again(4);
+  scored.prompt_logprobs = 0;
+  EXPECT_FALSE(engine.submit(std::move(scored)).ok()) << "its log-probabilities must be computed";
+  EXPECT_TRUE(engine.submit(again(5)).ok());
+  collector.await_ends(2);
+}
+
+TEST(ForecastBasis, CountsOfWhatWaitsOnlyWhatIsNotCached) {
+  SchedulerLimits limits = small_limits();
+  limits.max_running = 1;
+  Harness harness(limits);
+  const std::vector<TokenId> prompt = make_prompt(20, 5);
+  ASSERT_TRUE(harness.submit(make_request(1, prompt, 2)).ok());
+  harness.run();
+  ASSERT_TRUE(harness.submit(make_request(2, make_prompt(20, 60), 9)).ok());
+  harness.step();
+  for (RequestId id = 3; id <= 4; ++id) ASSERT_TRUE(harness.submit(make_request(id, prompt, 2)).ok());
+  const WaitingLevel level = harness.scheduler.forecast_basis().waiting[0];
+  const auto block_size = static_cast<uint32_t>(harness.backend->info().block_size);
+  const uint32_t hits = 19 / block_size;
+  ASSERT_GT(hits, 0u);
+  EXPECT_EQ(level.tokens, 2 * (20 - hits * block_size));
+  EXPECT_EQ(level.blocks, 2 * ((20 + block_size - 1) / block_size)) << "nobody holds those that are cached";
+  EXPECT_EQ(harness.scheduler.gauges().waiting_prompt_tokens, 40u);
+  harness.run();
+  EXPECT_EQ(harness.problem, "");
+}
+
 TEST(EngineForecast, SaysWhenToComeBackToAFullQueue) {
   const auto backend = std::move(*SimBackend::create(hanging_machine()));
   Collector collector;
   Engine engine(one_millisecond_a_token(), EngineLimits{}, *backend, collector.sink());
-  EXPECT_EQ(engine.retry_after_s(0, 100, {}), 1u);
   ASSERT_TRUE(engine.submit(with_deadline(1, 8000, 0)).ok());
   backend->await_hang();
   RequestId id = 1;
-  while (engine.submit(with_deadline(++id, 4000, 0)).ok()) {
+  uint32_t retry = 0;
+  while (engine.submit(with_deadline(++id, 4000, 0), &retry).ok()) {
   }
   EXPECT_EQ(id, 10u) << "eight wait";
-  EXPECT_NEAR(engine.retry_after_s(0, 100, {}), (8 + 8 * 4) / 10, 1);
+  EXPECT_NEAR(retry, (8 + 8 * 4) / 10, 1);
   backend->release();
   collector.await_ends(9);
 }

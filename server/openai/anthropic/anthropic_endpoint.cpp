@@ -33,7 +33,7 @@ asio::awaitable<std::shared_ptr<const AnthropicRequest>> read_anthropic_request(
   }
   if (error) {
     HttpResponse response = anthropic_error_response(*error, exchange.request().id);
-    co_await refuse(exchange, service, std::move(response));
+    co_await refuse(exchange, service, *error, std::move(response));
     co_return nullptr;
   }
   co_return std::make_shared<const AnthropicRequest>(std::get<AnthropicRequest>(std::move(parsed)));

@@ -29,7 +29,7 @@ void EmbeddingRun::abandon() {
   queue_->close();
 }
 
-Status EmbeddingRun::submit(const std::vector<TokenId>& input, size_t index) {
+Status EmbeddingRun::submit(const std::vector<TokenId>& input, size_t index, uint32_t& retry_after_s) {
   Request request;
   request.id = service_.hub.next_id();
   request.prompt = input;
@@ -39,7 +39,7 @@ Status EmbeddingRun::submit(const std::vector<TokenId>& input, size_t index) {
   const RequestId id = request.id;
   service_.hub.attach(id, queue_);
   service_.hub.index().add(id, name_);
-  Status status = service_.engine.submit(std::move(request));
+  Status status = service_.engine.submit(std::move(request), &retry_after_s);
   if (status.ok()) {
     in_flight_.emplace(id, index);
   } else {
@@ -68,16 +68,10 @@ asio::awaitable<std::optional<ApiError>> EmbeddingRun::run(const std::vector<std
   size_t next = 0;
   while (next < inputs.size() || !in_flight_.empty()) {
     while (next < inputs.size() && in_flight_.size() < kInFlightMax) {
-      const Status status = submit(inputs[next], next);
+      uint32_t retry_after_s = 0;
+      const Status status = submit(inputs[next], next, retry_after_s);
       if (status.code() == StatusCode::kResourceExhausted && !in_flight_.empty()) break;
-      if (!status.ok()) {
-        ApiError error = to_api_error(status);
-        if (status.code() == StatusCode::kResourceExhausted) {
-          const uint32_t seconds = service_.engine.retry_after_s(0, inputs[next].size(), {});
-          error.retry_after_s = static_cast<int>(seconds);
-        }
-        co_return error;
-      }
+      if (!status.ok()) co_return to_api_error(status, retry_after_s);
       ++next;
     }
     const std::vector<Event> events = co_await queue_->next(std::chrono::milliseconds(0));

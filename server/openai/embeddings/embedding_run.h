@@ -44,7 +44,7 @@ class EmbeddingRun {
   bool abandoned() const { return queue_->closed(); }
 
  private:
-  Status submit(const std::vector<TokenId>& input, size_t index);
+  Status submit(const std::vector<TokenId>& input, size_t index, uint32_t& retry_after_s);
   std::optional<ApiError> take(const Event& event, const Sink& sink);
   void cancel_all();
 

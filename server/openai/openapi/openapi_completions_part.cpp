@@ -50,7 +50,7 @@ const char* openapi_completions_part() {
       "structured_outputs": {"$ref": "#/components/schemas/StructuredOutputs"},
       "skip_special_tokens": {"type": "boolean", "default": true},
       "priority": {"type": "integer", "minimum": -2147483648, "maximum": "$int32_max", "default": 0, "description": "The lower goes first"},
-      "slo": {"type": "object", "additionalProperties": false, "description": "Aims in milliseconds; a first token that would come later is refused with 429", "properties": {
+      "slo": {"type": "object", "additionalProperties": false, "description": "Aims in milliseconds; a first token that would come later is refused with 429 and the code objective_unreachable", "properties": {
         "ttft_ms": {"type": "number", "minimum": 0.001, "maximum": 86400000},
         "tpot_ms": {"type": "number", "minimum": 0.001, "maximum": 86400000}}},
       "cache_salt": {"type": "string", "minLength": 1, "maxLength": "$cache_salt_bytes_max", "description": "The prefix cache is shared only between requests of equal salt and API key"},

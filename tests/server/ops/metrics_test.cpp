@@ -33,7 +33,7 @@ TEST_F(MetricsTest, AScrapeIsWellFormedBeforeAndAfterTheFirstStep) {
                          .computed_tokens = 100},
                         1'000'000));
   metrics_.observe_http("GET", "/v1/models", 200, 0.01);
-  metrics_.observe_refusal(429);
+  metrics_.observe_refusal(429, "limit");
   for (const auto& [family, help] : read().helps) EXPECT_TRUE(help.ends_with('.')) << family << ": " << help;
 }
 
@@ -270,13 +270,13 @@ TEST_F(MetricsTest, MethodsThatClientsMakeUpShareOneLabel) {
 }
 
 TEST_F(MetricsTest, RefusalsAreRequestsToo) {
-  metrics_.observe_refusal(429);
-  metrics_.observe_refusal(400);
-  metrics_.observe_refusal(429);
+  metrics_.observe_refusal(429, "limit");
+  metrics_.observe_refusal(400, "invalid");
+  metrics_.observe_refusal(429, "limit");
   Exposition seen = read();
   EXPECT_EQ(seen["twostroke_requests_total{outcome=\"refused\"}"], 3);
-  EXPECT_EQ(seen["twostroke_refusals_total{code=\"429\"}"], 2);
-  EXPECT_EQ(seen["twostroke_refusals_total{code=\"400\"}"], 1);
+  EXPECT_EQ(seen["twostroke_refusals_total{code=\"429\",reason=\"limit\"}"], 2);
+  EXPECT_EQ(seen["twostroke_refusals_total{code=\"400\",reason=\"invalid\"}"], 1);
 }
 
 }  // namespace
