@@ -123,6 +123,7 @@ TEST(EngineRace, EveryRequestEndsOnceWhateverHappensToIt) {
             const RequestId id = t * 1000 + i;
             Request request = greedy_request(id, std::vector<TokenId>(1 + random() % 30, 7), 1 + random() % 20);
             request.n = 1 + random() % 3;
+            if (random() % 2 == 0) request.objectives.ttft_ns = kSecondNs;  // looked up in the prefix cache
             if (engine.submit(std::move(request)).ok()) ++accepted;
             const RequestId other = t * 1000 + random() % (i + 1);
             if (random() % 3 == 0) engine.cancel(other);
