@@ -2,9 +2,10 @@
 //
 // vpmaddubsw multiplies unsigned bytes (codes) by signed ones (activations) and adds neighbouring pairs into 16 bits. A
 // pair of 4-bit codes gives at most 2 * 15 * 127, and eight of these fit: a whole group of 32 is summed in 16 bits and
-// widened once. Of 6-bit codes, two. Codes of 8 bits are taken as two halves of 4 bits each. Either half costs as many
-// instructions as the two vpmaddwd of 16-bit numbers that do the same, but these need no unpacking between: with
-// kWideRows rows or more it pays to widen a panel's codes in the cache first.
+// widened once. Of 6-bit codes, two; or half a group, if what takes their middle off is added first, which pays
+// where codes are unpacked beforehand: with kUnpackedRows rows or more. Codes of 8 bits are taken as two halves of 4
+// bits each. Either half costs as many instructions as the two vpmaddwd of 16-bit numbers that do the same, but these
+// need no unpacking between: with kWideRows rows or more it pays to widen a panel's codes in the cache first.
 //
 // Per group and output: dot, exact in integers; then sum = fma(float(dot) * weight scale, activation scale, sum) and
 // sum = fma(weight min, activation sum, sum). Groups are taken in ascending order, for any number of rows.
@@ -18,6 +19,7 @@ namespace {
 
 constexpr int64_t kRowsMax = 4;  // 4 rows by 16 outputs have 8 sums of 16 bits
 constexpr int64_t kWideRows = 12;
+constexpr int64_t kUnpackedRows = 5;
 constexpr int64_t kWideRowsMax = 64;
 constexpr int64_t kWideK = 512;
 
@@ -120,28 +122,37 @@ static inline void dots8(const uint8_t* codes, const Rows<kRows>& rows, int64_t 
   }
 }
 
+// Codes of 6 bits of 16 k and 8 outputs, in quads of k; `unit` is where the unit of 16 k has those of these outputs.
+static inline void unpack6(const uint8_t* unit, __m256i (&quads)[4]) {
+  const __m256i pairs = _mm256_set1_epi8(0x30);
+  const __m256i* from = reinterpret_cast<const __m256i*>(unit);
+  const __m256i low[] = {_mm256_loadu_si256(from), _mm256_loadu_si256(from + 2)};
+  const __m256i high = _mm256_loadu_si256(from + 4);
+  quads[0] = _mm256_or_si256(low_halves(low[0]), _mm256_and_si256(_mm256_slli_epi16(high, 4), pairs));
+  quads[1] = _mm256_or_si256(high_halves(low[0]), _mm256_and_si256(_mm256_slli_epi16(high, 2), pairs));
+  quads[2] = _mm256_or_si256(low_halves(low[1]), _mm256_and_si256(high, pairs));
+  quads[3] = _mm256_or_si256(high_halves(low[1]), _mm256_and_si256(_mm256_srli_epi16(high, 2), pairs));
+}
+
 // Likewise for codes of 6 bits. Two products' pair sums fit 16 bits: 4 * 63 * 127 is less than 2^15.
 template <int32_t kGroup, int kRows>
 static inline void dots6(const uint8_t* codes, const Rows<kRows>& rows, int64_t k, __m256i (&dots)[kRows]) {
-  const __m256i pairs = _mm256_set1_epi8(0x30);
 #pragma GCC unroll 4
   for (int r = 0; r < kRows; ++r) dots[r] = _mm256_setzero_si256();
+#pragma GCC unroll 2
+  for (int32_t i = 0; i < kGroup; i += 16) {
+    __m256i quads[4];
+    unpack6(codes + i * 3 / 4 * kPanelOutputs, quads);
+#pragma GCC unroll 2
+    for (int q = 0; q < 4; q += 2) {
 #pragma GCC unroll 4
-  for (int32_t i = 0; i < kGroup; i += 8) {
-    // Units of 16 k: twice as many lower halves as upper pairs.
-    const uint8_t* unit = codes + i / 16 * 16 * 3 / 4 * kPanelOutputs;
-    const __m256i low = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(unit + i % 16 / 2 * kPanelOutputs));
-    const __m256i high = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(unit + 8 * kPanelOutputs));
-    const __m256i first_pairs = i % 16 == 0 ? _mm256_slli_epi16(high, 4) : high;
-    const __m256i second_pairs = i % 16 == 0 ? _mm256_slli_epi16(high, 2) : _mm256_srli_epi16(high, 2);
-    const __m256i first = _mm256_or_si256(low_halves(low), _mm256_and_si256(first_pairs, pairs));
-    const __m256i second = _mm256_or_si256(high_halves(low), _mm256_and_si256(second_pairs, pairs));
-#pragma GCC unroll 4
-    for (int r = 0; r < kRows; ++r) {
-      __m256i sum = _mm256_maddubs_epi16(first, broadcast_quad(rows.at[r] + k + i));
-      add_products(sum, second, broadcast_quad(rows.at[r] + k + i + 4));
-      dots[r] = _mm256_add_epi32(dots[r], _mm256_madd_epi16(sum, _mm256_set1_epi16(1)));
-      asm("" : "+x"(dots[r]));  // as in add_products
+      for (int r = 0; r < kRows; ++r) {
+        const uint8_t* inputs = rows.at[r] + k + i + 4 * q;
+        __m256i sum = _mm256_maddubs_epi16(quads[q], broadcast_quad(inputs));
+        add_products(sum, quads[q + 1], broadcast_quad(inputs + 4));
+        dots[r] = _mm256_add_epi32(dots[r], _mm256_madd_epi16(sum, _mm256_set1_epi16(1)));
+        asm("" : "+x"(dots[r]));  // as in add_products
+      }
     }
   }
 }
@@ -235,6 +246,23 @@ template <PanelKind kKind, bool kHasMin, int32_t kGroup, int kRows>
   }
 }
 
+// Some k of a panel whose codes have been unpacked for many rows.
+template <PanelKind kKind>
+struct Unpacked;
+
+template <>
+struct Unpacked<PanelKind::kCode8> {
+  alignas(32) int16_t codes[kWideK * kPanelOutputs];  // for each two k, [16][2]: the signed codes
+};
+
+template <>
+struct Unpacked<PanelKind::kCode6> {
+  alignas(32) uint8_t codes[kWideK * kPanelOutputs];  // in quads, code + 32
+  alignas(32) float scales[kWideK / 16 * kPanelOutputs];
+  alignas(32) float mins[kWideK / 16 * kPanelOutputs];
+};
+using Unpacked6 = Unpacked<PanelKind::kCode6>;
+
 // The panel's codes of `groups` groups as signed 16-bit numbers: for each two k, [16][2].
 static inline void widen_codes(const PanelFormat& format, const uint8_t* codes, int64_t groups, int16_t* out) {
   const __m256i first = _mm256_setr_epi8(0, -1, 1, -1, 4, -1, 5, -1, 8, -1, 9, -1, 12, -1, 13, -1,  //
@@ -260,11 +288,14 @@ static inline void widen_codes(const PanelFormat& format, const uint8_t* codes, 
 // times the rows.
 template <int kRows>
 [[gnu::noinline]] void multiply_wide_rows(const PanelFormat& format, const uint8_t* step, const int16_t* wide,
-                                          int64_t group_begin, int64_t groups, const Rows<kRows>& given, float* sums) {
+                                          int64_t group_begin, int64_t groups, const Rows<kRows>& given,
+                                          LookAhead& given_ahead, float* sums) {
+  LookAhead ahead = given_ahead;
   const Rows<kRows> rows = given;
   const Int8Format& parts = *rows.format;
   const __m256i* weights = reinterpret_cast<const __m256i*>(wide);
   for (int64_t g = group_begin; g < group_begin + groups; ++g, step += format.step_bytes, weights += kInt8Codes) {
+    ask_ahead(ahead, 1);
     __m256i low[kRows];
     __m256i high[kRows];
 #pragma GCC unroll 4
@@ -290,26 +321,130 @@ template <int kRows>
       add_group(sum + kLanes, high[r], scale.high, input_scale);
     }
   }
+  given_ahead = ahead;
 }
 
-// Up to kWideRowsMax rows, in blocks of k whose widened codes take half of the first-level cache.
+template <bool kHasMin, int32_t kGroup>
+static inline void unpack_codes6(const PanelFormat& format, const uint8_t* panel, int64_t group_begin, int64_t groups,
+                                 Unpacked6& out) {
+  __m256i* to = reinterpret_cast<__m256i*>(out.codes);
+  for (int64_t g = 0; g < groups; ++g) {
+    const int64_t group = group_begin + g;
+    const uint8_t* step = panel + format.steps_at + static_cast<size_t>(group) * format.step_bytes;
+    const uint8_t* super = panel + static_cast<size_t>(group * kGroup / kSuperBlockK) * format.super_bytes;
+    const PanelVector scale = load_scales(format.scale_factors, step, super);
+    _mm256_store_ps(out.scales + g * kPanelOutputs, scale.low);
+    _mm256_store_ps(out.scales + g * kPanelOutputs + kLanes, scale.high);
+    if constexpr (kHasMin) {
+      const PanelVector min = load_scales(format.scale_factors, step + format.scale_bytes, super + kHalvesBytes);
+      _mm256_store_ps(out.mins + g * kPanelOutputs, min.low);
+      _mm256_store_ps(out.mins + g * kPanelOutputs + kLanes, min.high);
+    }
+    for (int32_t i = 0; i < kGroup; i += 16, to += 8) {
+      for (int half = 0; half < 2; ++half) {
+        __m256i quads[4];
+        unpack6(step + format.codes_at + i * 3 / 4 * kPanelOutputs + half * sizeof(__m256i), quads);
+#pragma GCC unroll 4
+        for (int q = 0; q < 4; ++q) _mm256_store_si256(to + 2 * q + half, quads[q]);
+      }
+    }
+  }
+}
+
+// sums [kRows, 16] += `groups` unpacked groups, from `group_begin` on, times the rows. The sums of half a group begin
+// with the offsets of its pairs (int8_format.h), so that they fit 16 bits: on their way they may wrap around, but they
+// end within 8 * 32 * 127.
+template <bool kHasMin, int32_t kGroup, int kRows>
+[[gnu::noinline]] void multiply_unpacked6(const Unpacked6& unpacked, int64_t group_begin, int64_t groups,
+                                          const Rows<kRows>& given, LookAhead& given_ahead, float* sums) {
+  LookAhead ahead = given_ahead;
+  const Rows<kRows> rows = given;
+  const Int8Format& parts = *rows.format;
+  const size_t sums_part = kGroup == kInt8Codes ? parts.sums : parts.half_sums;
+  const __m256i* codes = reinterpret_cast<const __m256i*>(unpacked.codes);
+  for (int64_t g = 0; g < groups; ++g) {
+    ask_ahead(ahead, 1);
+    const int64_t group = group_begin + g;
+    __m256i low[kRows];
+    __m256i high[kRows];
+#pragma GCC unroll 2
+    for (int32_t i = 0; i < kGroup; i += 16, codes += 8) {
+      const int64_t k = group * kGroup + i;
+      __m256i low_sums[kRows];
+      __m256i high_sums[kRows];
+#pragma GCC unroll 4
+      for (int r = 0; r < kRows; ++r) {
+        low_sums[r] = high_sums[r] = rows.broadcast_integer(r, parts.pair_offsets, k / 16);
+      }
+#pragma GCC unroll 4
+      for (int q = 0; q < 4; ++q) {
+        const __m256i low_codes = _mm256_load_si256(codes + 2 * q);
+        const __m256i high_codes = _mm256_load_si256(codes + 2 * q + 1);
+#pragma GCC unroll 4
+        for (int r = 0; r < kRows; ++r) {
+          const __m256i inputs = broadcast_quad(rows.at[r] + k + 4 * q);
+          add_products(low_sums[r], low_codes, inputs);
+          add_products(high_sums[r], high_codes, inputs);
+        }
+      }
+      const __m256i ones = _mm256_set1_epi16(1);
+#pragma GCC unroll 4
+      for (int r = 0; r < kRows; ++r) {
+        const __m256i low_dot = _mm256_madd_epi16(low_sums[r], ones);
+        const __m256i high_dot = _mm256_madd_epi16(high_sums[r], ones);
+        low[r] = i == 0 ? low_dot : _mm256_add_epi32(low[r], low_dot);
+        high[r] = i == 0 ? high_dot : _mm256_add_epi32(high[r], high_dot);
+      }
+    }
+    const float* scales = unpacked.scales + g * kPanelOutputs;
+    const float* mins = unpacked.mins + g * kPanelOutputs;
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) {
+      const __m256 input_scale = rows.broadcast(r, parts.scales, group * kGroup / kInt8Codes);
+      float* sum = sums + r * kPanelOutputs;
+      add_group(sum, low[r], _mm256_load_ps(scales), input_scale);
+      add_group(sum + kLanes, high[r], _mm256_load_ps(scales + kLanes), input_scale);
+      if constexpr (kHasMin) {
+        const __m256 input_sum = rows.broadcast(r, sums_part, group);
+        add_min(sum, _mm256_load_ps(mins), input_sum);
+        add_min(sum + kLanes, _mm256_load_ps(mins + kLanes), input_sum);
+      }
+    }
+  }
+  given_ahead = ahead;
+}
+
+// Up to kWideRowsMax rows, in blocks of k whose widened codes take a third of the first-level cache, or 6-bit codes a
+// quarter.
+template <PanelKind kKind, bool kHasMin, int32_t kGroup>
 void multiply_wide(const PanelFormat& format, const uint8_t* panel, const Int8Format* parts, const uint8_t* row,
                    int64_t rows, const Outputs& out) {
-  alignas(32) int16_t wide[kWideK * kPanelOutputs];
+  Unpacked<kKind> block;
   alignas(32) float sums[kWideRowsMax * kPanelOutputs];
   for (int64_t i = 0; i < rows * kPanelOutputs; i += kLanes) _mm256_store_ps(sums + i, _mm256_setzero_ps());
-  const int64_t groups = parts->k / kInt8Codes;
-  constexpr int64_t kGroupsAtOnce = kWideK / kInt8Codes;
+  const int64_t groups = parts->k / kGroup;
+  LookAhead ahead =
+      look_ahead_at_panel(format, panel + format.panel_bytes, groups * ((rows + kRowsMax - 1) / kRowsMax));
+  constexpr int64_t kGroupsAtOnce = kWideK / kGroup;
   for (int64_t begin = 0; begin < groups; begin += kGroupsAtOnce) {
     const int64_t count = groups - begin < kGroupsAtOnce ? groups - begin : kGroupsAtOnce;
     const uint8_t* step = panel + static_cast<size_t>(begin) * format.step_bytes;
-    widen_codes(format, step + format.codes_at, count, wide);
+    if constexpr (kKind == PanelKind::kCode8) {
+      widen_codes(format, step + format.codes_at, count, block.codes);
+    } else {
+      unpack_codes6<kHasMin, kGroup>(format, panel, begin, count, block);
+    }
     for (int64_t r = 0; r < rows;) {
       const auto some = [&](auto rows_at) {
         rows_at.format = parts;
         constexpr int64_t kCount = sizeof(rows_at.at) / sizeof(rows_at.at[0]);
         for (int64_t i = 0; i < kCount; ++i) rows_at.at[i] = row + static_cast<size_t>(r + i) * parts->row_bytes;
-        multiply_wide_rows(format, step, wide, begin, count, rows_at, sums + r * kPanelOutputs);
+        float* to = sums + r * kPanelOutputs;
+        if constexpr (kKind == PanelKind::kCode8) {
+          multiply_wide_rows(format, step, block.codes, begin, count, rows_at, ahead, to);
+        } else {
+          multiply_unpacked6<kHasMin, kGroup>(block, begin, count, rows_at, ahead, to);
+        }
         r += kCount;
       };
       const int64_t left = rows - r;
@@ -345,10 +480,10 @@ static inline void multiply_some(const PanelFormat& format, const uint8_t* panel
 template <PanelKind kKind, bool kHasMin, int32_t kGroup>
 void multiply_panel(const PanelFormat& format, const uint8_t* panel, const Int8Format* parts, const uint8_t* row,
                     int64_t rows, Outputs out) {
-  if constexpr (kKind == PanelKind::kCode8) {
-    for (int64_t count; rows >= kWideRows; rows -= count) {
+  if constexpr (kKind != PanelKind::kCode4) {
+    for (int64_t count; rows >= (kKind == PanelKind::kCode8 ? kWideRows : kUnpackedRows); rows -= count) {
       count = rows < kWideRowsMax ? rows : kWideRowsMax;
-      multiply_wide(format, panel, parts, row, count, out);
+      multiply_wide<kKind, kHasMin, kGroup>(format, panel, parts, row, count, out);
       row += static_cast<size_t>(count) * parts->row_bytes;
       out.at += count * out.stride;
     }

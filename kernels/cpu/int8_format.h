@@ -10,8 +10,11 @@
 //   offsets       [groups] int32: -kCode4Middle * (sum of the group's codes), which takes the middle off
 //                 a weight's codes
 //   half_offsets  [groups * 2] int32: likewise of each half
+//   pair_offsets  [groups * 2][2] int16, for each half of a group: -kCode6Middle * (sum of its codes of k = 4i and
+//                 4i + 1), and likewise of those of k = 4i + 2 and 4i + 3
 //
-// Parts of one kind lie together, so that a product fetches only those that its weight needs.
+// Parts of one kind lie together, so that a product fetches only those that its weight needs. A row takes an odd number
+// of these 64 bytes, so that what rows have at the same place falls into different sets of a cache.
 //
 // Plain data, no includes with inline code: kernels compiled for other instruction sets see it too.
 #pragma once
@@ -33,6 +36,7 @@ struct Int8Format {
   size_t half_sums;
   size_t offsets;
   size_t half_offsets;
+  size_t pair_offsets;
   size_t row_bytes;
 };
 

@@ -34,9 +34,9 @@ Int8Format int8_format(int64_t k) {
   format.k = k;
   format.groups = (k + kInt8Group - 1) / kInt8Group;
   const auto groups = static_cast<size_t>(format.groups);
+  constexpr size_t kLine = 64;
   size_t end = 0;
   const auto place = [&](size_t bytes) {
-    constexpr size_t kLine = 64;
     const size_t begin = end;
     end += (bytes + kLine - 1) / kLine * kLine;
     return begin;
@@ -48,7 +48,9 @@ Int8Format int8_format(int64_t k) {
   format.half_sums = place(groups * 2 * sizeof(float));
   format.offsets = place(groups * sizeof(int32_t));
   format.half_offsets = place(groups * 2 * sizeof(int32_t));
-  format.row_bytes = end;
+  format.pair_offsets = place(groups * 4 * sizeof(int16_t));
+  // An odd number of lines: what several rows have at the same place falls into different sets of a cache.
+  format.row_bytes = end / kLine % 2 == 0 ? end + kLine : end;
   return format;
 }
 
@@ -61,6 +63,7 @@ void quantise_row(const Int8Format& format, std::byte* row, std::span<const floa
   auto* half_sums = reinterpret_cast<float*>(row + format.half_sums);
   auto* offsets = reinterpret_cast<int32_t*>(row + format.offsets);
   auto* half_offsets = reinterpret_cast<int32_t*>(row + format.half_offsets);
+  auto* pair_offsets = reinterpret_cast<int16_t*>(row + format.pair_offsets);
   for (int64_t g = 0; g < format.groups; ++g, codes += kInt8Group) {
     const auto begin = static_cast<size_t>(g * kInt8Group);
     const std::span<const float> group = in.subspan(begin, std::min<size_t>(kInt8Group, in.size() - begin));
@@ -85,6 +88,9 @@ void quantise_row(const Int8Format& format, std::byte* row, std::span<const floa
     offsets[g] = -kCode4Middle * (first + second);
     half_offsets[2 * g] = -kCode4Middle * first;
     half_offsets[2 * g + 1] = -kCode4Middle * second;
+    int32_t pairs[4] = {};
+    for (size_t i = 0; i < size_t{kInt8Group}; ++i) pairs[i / 16 * 2 + i / 2 % 2] += codes[i];
+    for (size_t i = 0; i < 4; ++i) pair_offsets[size_t(g) * 4 + i] = static_cast<int16_t>(-kCode6Middle * pairs[i]);
   }
 }
 

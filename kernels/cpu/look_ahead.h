@@ -46,6 +46,13 @@ static inline LookAhead look_ahead(const PanelFormat& format, const uint8_t* pan
           stride};
 }
 
+// For a whole panel at `panel`, asked for in as many steps.
+static inline LookAhead look_ahead_at_panel(const PanelFormat& format, const uint8_t* panel, int64_t steps) {
+  const size_t lines = whole_lines(format.panel_bytes);
+  const size_t at_once = (lines + static_cast<size_t>(steps) - 1) / static_cast<size_t>(steps);
+  return {panel, panel + format.panel_bytes, 0, lines, at_once, format.panel_bytes};
+}
+
 // What is due with a group.
 static inline void ask_ahead(LookAhead& ahead, size_t panels) {
   for (size_t i = 0; i < ahead.at_once && ahead.lines > 0; ++i, --ahead.lines, ahead.at += kLineBytes) {

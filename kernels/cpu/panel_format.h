@@ -32,6 +32,7 @@ namespace twostroke {
 enum : int32_t {
   kPanelOutputs = 16,
   kCode4Middle = 8,
+  kCode6Middle = 32,
   kSuperBlockK = 256,  // k of a super-block, which have scales of their own where groups have factors
   // How far ahead of the codes that they multiply kernels ask for weights, in bytes: about as much as a core gets from
   // memory while it waits for it. The processor's own look-ahead stops at the end of a page of 4 KiB.

@@ -9,10 +9,22 @@ namespace {
 constexpr int kVectors = 4;  // of a group
 static_assert(kVectors * int{kLanes} == int{kInt8Codes});
 
-inline int32_t sum_integers(__m256i x) {
-  __m128i y = _mm_add_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
+// Of 16 codes, in quads: the sum of the first two of each, and of the other two.
+struct PairSums {
+  int32_t first;
+  int32_t second;
+};
+inline PairSums sum_pairs(__m256i words) {
+  const __m256i pairs = _mm256_madd_epi16(words, _mm256_set1_epi16(1));
+  __m128i y = _mm_add_epi32(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
   y = _mm_add_epi32(y, _mm_unpackhi_epi64(y, y));
-  return _mm_cvtsi128_si32(_mm_add_epi32(y, _mm_srli_epi64(y, 32)));
+  return {_mm_cvtsi128_si32(y), _mm_extract_epi32(y, 1)};
+}
+
+// Their offsets (int8_format.h), side by side as 16 bits each.
+inline int32_t pair_offsets_of(PairSums pairs) {
+  const auto low = static_cast<uint32_t>(-kCode6Middle * pairs.first) & 0xffff;
+  return static_cast<int32_t>(low | static_cast<uint32_t>(-kCode6Middle * pairs.second) << 16);
 }
 
 // The largest of 8 integers that are not negative.
@@ -37,6 +49,7 @@ void quantise_avx2(const Int8Format* format, void* row, const float* in) {
   float* half_sums = reinterpret_cast<float*>(base + format->half_sums);
   int32_t* offsets = reinterpret_cast<int32_t*>(base + format->offsets);
   int32_t* half_offsets = reinterpret_cast<int32_t*>(base + format->half_offsets);
+  int32_t* pair_offsets = reinterpret_cast<int32_t*>(base + format->pair_offsets);
   const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
   for (int64_t g = 0; g < format->groups; ++g) {
     __m256 x[kVectors];
@@ -61,10 +74,12 @@ void quantise_avx2(const Int8Format* format, void* row, const float* in) {
 #pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v) codes[v] = _mm256_cvtps_epi32(_mm256_mul_ps(x[v], inverse));
     }
-    const int32_t first = sum_integers(_mm256_add_epi32(codes[0], codes[1]));
-    const int32_t second = sum_integers(_mm256_add_epi32(codes[2], codes[3]));
     // Packing works within each half of a vector: the last step puts the fours of codes into their order.
     const __m256i words[2] = {_mm256_packs_epi32(codes[0], codes[1]), _mm256_packs_epi32(codes[2], codes[3])};
+    const PairSums first_pairs = sum_pairs(words[0]);
+    const PairSums second_pairs = sum_pairs(words[1]);
+    const int32_t first = first_pairs.first + first_pairs.second;
+    const int32_t second = second_pairs.first + second_pairs.second;
     const __m256i bytes = _mm256_packs_epi16(words[0], words[1]);
     __m256i* wide = reinterpret_cast<__m256i*>(base + format->wide) + 2 * g;
     _mm256_storeu_si256(wide, _mm256_permute4x64_epi64(words[0], 0xd8));
@@ -78,6 +93,8 @@ void quantise_avx2(const Int8Format* format, void* row, const float* in) {
     offsets[g] = -kCode4Middle * (first + second);
     half_offsets[2 * g] = -kCode4Middle * first;
     half_offsets[2 * g + 1] = -kCode4Middle * second;
+    pair_offsets[2 * g] = pair_offsets_of(first_pairs);
+    pair_offsets[2 * g + 1] = pair_offsets_of(second_pairs);
   }
 }
 

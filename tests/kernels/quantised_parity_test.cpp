@@ -89,6 +89,11 @@ TEST(QuantisedRow, KeepsTheSumsOfItsGroupsAndHalves) {
     int sum = 0;
     for (int64_t i = half * 16; i < (half + 1) * 16; ++i) sum += codes[i];
     EXPECT_EQ(integers(format.half_offsets, half), -8 * sum);
+    int pairs[2] = {};
+    for (int64_t i = half * 16; i < (half + 1) * 16; ++i) pairs[i % 4 / 2] += codes[i];
+    const auto* offsets = reinterpret_cast<const int16_t*>(row.data() + format.pair_offsets) + half * 2;
+    EXPECT_EQ(offsets[0], -32 * pairs[0]);
+    EXPECT_EQ(offsets[1], -32 * pairs[1]);
     EXPECT_EQ(floats(format.half_sums, half), floats(format.scales, half / 2) * static_cast<float>(sum));
   }
   for (int64_t g = 0; g < format.groups; ++g) {
@@ -198,10 +203,12 @@ TEST_P(QuantisedParity, ExtremeCodesDoNotOverflow) {
                   static_cast<int8_t>(shape.layout == WeightLayout::kQ6 ? of_six : code));
         std::fill(host.q4.begin(), host.q4.end(), code < 0 ? uint8_t{0} : uint8_t{0xff});
         for (const float x : {-127.0f, 127.0f}) {
-          const OwnedActivations in(*vector_, std::vector<float>(size_t(k), x), 1, k);
-          const OwnedTensor y(device_, std::vector<float>(16), 1, 16);
-          vector_->matmul(y, in.int8(), OwnedWeight(*vector_, host), false);
-          EXPECT_EQ(y.floats(), std::vector<float>(16, host.value(0, 0) * x * static_cast<float>(k)));
+          for (const int64_t rows : {1, 13}) {  // few and many rows are multiplied in different ways
+            const OwnedActivations in(*vector_, std::vector<float>(size_t(rows * k), x), rows, k);
+            const OwnedTensor y(device_, std::vector<float>(size_t(rows * 16)), rows, 16);
+            vector_->matmul(y, in.int8(), OwnedWeight(*vector_, host), false);
+            EXPECT_EQ(y.floats(), std::vector<float>(size_t(rows * 16), host.value(0, 0) * x * static_cast<float>(k)));
+          }
         }
       }
     }
