@@ -14,6 +14,9 @@ TimeNs to_ns(double ms) { return static_cast<TimeNs>(ms * static_cast<double>(kM
 
 bool is_objective(double ms) { return ms >= 1e-3 && ms <= kObjectiveMsMax; }
 
+constexpr const char* kTtftHeader = "x-slo-ttft-ms";
+constexpr const char* kTpotHeader = "x-slo-tpot-ms";
+
 constexpr const char* kBounds = "a number of milliseconds from 0.001 to 86400000";
 
 TimeNs read_one(FieldReader& fields, const Json& object, const char* name) {
@@ -60,8 +63,19 @@ Objectives read_objectives(FieldReader& fields) {
 }
 
 std::optional<ApiError> add_header_objectives(const http::HttpRequest& request, Objectives& objectives) {
-  if (auto error = read_header(request, "x-slo-ttft-ms", objectives.ttft_ns)) return error;
-  return read_header(request, "x-slo-tpot-ms", objectives.tpot_ns);
+  if (auto error = read_header(request, kTtftHeader, objectives.ttft_ns)) return error;
+  return read_header(request, kTpotHeader, objectives.tpot_ns);
+}
+
+std::optional<ApiError> refuse_header_objectives(const http::HttpRequest& request) {
+  for (const auto& [header_name, value] : request.headers) {
+    if (value.empty()) continue;  // as elsewhere
+    for (const char* name : {kTtftHeader, kTpotHeader}) {
+      if (!http::equal_ignoring_case(header_name, name)) continue;
+      return bad_field(name, std::string("The header '") + name + "' is not supported by this endpoint: leave it out.");
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace twostroke::openai

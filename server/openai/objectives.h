@@ -20,4 +20,7 @@ Objectives read_objectives(FieldReader& fields);
 // above 0, or is there twice with different values.
 std::optional<ApiError> add_header_objectives(const http::HttpRequest& request, Objectives& objectives);
 
+// Of an endpoint that gives no tokens: a 400 that names the header where one of them is there.
+std::optional<ApiError> refuse_header_objectives(const http::HttpRequest& request);
+
 }  // namespace twostroke::openai

@@ -117,15 +117,29 @@ Status plan_synthetic(const SimulateOptions& options, Plan& plan) {
   return {};
 }
 
-// Times as measured, which the scheduler knows from the start as it does in `serve`.
-Status plan_calibration(const SimulateOptions& options, Plan& plan) {
-  for (const Fleet& fleet : plan.fleets) {
+// A calibration takes the place of a machine's own times: two different ones would come out alike.
+Status check_calibrated(const std::vector<Fleet>& fleets) {
+  const Group& first = fleets.front().groups.front();
+  for (const Fleet& fleet : fleets) {
     for (const Group& group : fleet.groups) {
-      if (group.tensor_parallel == 1) continue;
-      return invalid_argument("--calibration tells the times of one machine, but the fleet '" + fleet.name +
-                              "' has replicas of " + std::to_string(group.tensor_parallel) + " devices");
+      if (group.tensor_parallel > 1) {
+        return invalid_argument("--calibration tells the times of one machine, but the fleet '" + fleet.name +
+                                "' has replicas of " + std::to_string(group.tensor_parallel) + " devices");
+      }
+      if (group.hardware.name != first.hardware.name) {
+        return invalid_argument("--calibration tells the times of one machine, but " + first.hardware.name + " and " +
+                                group.hardware.name +
+                                " are two, which it would make alike: give fleets of the machine that it was "
+                                "measured on");
+      }
     }
   }
+  return {};
+}
+
+// Times as measured, which the scheduler knows from the start as it does in `serve`.
+Status plan_calibration(const SimulateOptions& options, Plan& plan) {
+  if (Status status = check_calibrated(plan.fleets); !status.ok()) return status;
   Result<CalibrationFile> file = read_calibration(options.calibration);
   if (!file.ok()) return file.status();
   plan.calibration = file->key;

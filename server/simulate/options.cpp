@@ -24,6 +24,10 @@ constexpr const char* kAbout =
     "    twostroke simulate --model Llama-3.1-70B --fleet prefill=8xH100:tp4,decode=8xH100:tp4\n"
     "        --workload azure_llm_2023_conv.csv --trace steps.json\n"
     "\n"
+    "Several fleets at one rate: one keeps up if its last answer comes after the last request in at most twice the\n"
+    "time that it would take with a machine to itself, or little later (server/simulate/load.h). The one that keeps\n"
+    "up, with enough good requests (--good-share), is the best; of several none is, but --price names the cheapest.\n"
+    "\n"
     "Fleets: COUNTxPROFILE, COUNTxPROFILE:tpN for N devices to a replica (tensor parallelism), or\n"
     "prefill=...,decode=... ; profiles: ";
 
@@ -70,7 +74,7 @@ void declare_machines(CLI::App& app, SimulateOptions& o) {
       ->allow_extra_args(false);
   machines->add_option("--calibration", o.calibration,
                        "Step times as measured on a machine: a file from the cache folder of `serve`, in the place of "
-                       "the roofline");
+                       "the roofline; for fleets of that machine only");
   machines->add_option("--memory-fraction", o.machine.memory_fraction, "Of each device's memory, for weights and KV")
       ->check(RealRange(0.01, 1.0));
   machines

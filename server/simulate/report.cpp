@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "server/simulate/load.h"
+
 namespace twostroke::simulate {
 
 Binding binding_of(const GroupResult& group) {
@@ -28,7 +30,7 @@ std::optional<TokenPrice> token_price(const FleetReport& report) {
   const std::optional<double> per_hour = report.fleet.price_per_hour();
   const SimulationResult& result = report.result;
   if (!per_hour || result.output_tokens == 0) return std::nullopt;
-  const double money = *per_hour * result.seconds / 3600;
+  const double money = *per_hour * span_seconds(result) / 3600;
   const auto output = static_cast<double>(result.output_tokens);
   return TokenPrice{.output = money / output * 1e6,
                     .all = money / (output + static_cast<double>(result.prompt_tokens)) * 1e6};

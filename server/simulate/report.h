@@ -1,7 +1,8 @@
 // Report: what simulations gave, as a table for people and as JSON for programs.
 //
-// JSON names carry their units (_seconds, _tokens, _per_second, _bytes); shares are from 0 to 1. An object that does
-// not apply (targets, price, links) is left out. Thread-safety: plain functions.
+// Rates of a run are over the seconds that load.h names. JSON names carry their units (_seconds, _tokens, _per_second,
+// _bytes); shares are from 0 to 1. An object that does not apply (targets, price, links) is left out. Thread-safety:
+// plain functions.
 #pragma once
 
 #include <iosfwd>
@@ -38,9 +39,6 @@ struct Report {
 // What the targets are missed by most often.
 enum class Miss { kTtft, kTpot, kRefusal };
 Miss mostly_missed(const SimulationResult& result);
-
-// Results that differ by less are of one worth: another seed may turn them round.
-constexpr double kEqualWithin = 0.01;
 
 // What a group's replicas mostly wait for, and which share of their busy time.
 struct Binding {

@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
+#include "server/simulate/comparison.h"
 #include "server/simulate/report.h"
 
 namespace twostroke::simulate {
@@ -84,8 +85,34 @@ ordered_json group_json(const GroupResult& group) {
   return json;
 }
 
+ordered_json load_json(const SimulationResult& result) {
+  constexpr const char* kLoads[] = {"keeps_up", "falls_behind", "too_short_to_tell"};
+  return {{"verdict", kLoads[static_cast<size_t>(load_of(result))]},
+          {"tail_seconds", tail_seconds(result)},
+          {"lone_tail_seconds", lone_tail_seconds(result)}};
+}
+
+// Null: there is none.
+ordered_json comparison_json(const Report& report) {
+  const Comparison comparison = compare(report);
+  const auto name = [&report](std::optional<size_t> place) {
+    return place ? ordered_json(report.fleets[*place].fleet.name) : ordered_json(nullptr);
+  };
+  ordered_json json = {{"best", name(comparison.best)}, {"equals", ordered_json::array()}};
+  if (comparison.times_the_next > 0) json["times_the_next"] = comparison.times_the_next;
+  for (const size_t place : comparison.equals) json["equals"].push_back(name(place));
+  if (!comparison.equals.empty()) {
+    json["equal_as"] = comparison.keep_up     ? "they_keep_up"
+                       : comparison.too_short ? "the_run_is_too_short"
+                                              : "they_differ_by_noise";
+  }
+  json["cheapest"] = name(comparison.cheapest);
+  return json;
+}
+
 ordered_json fleet_json(const Report& report, const FleetReport& fleet) {
   const SimulationResult& result = fleet.result;
+  const double span = span_seconds(result);
   ordered_json json = {{"fleet", fleet.fleet.name}};
   if (fleet.max_rate) {
     const SimulationResult& failed = fleet.max_rate->failed;
@@ -110,15 +137,17 @@ ordered_json fleet_json(const Report& report, const FleetReport& fleet) {
                       {"too_long", result.too_long},
                       {"good", result.good},
                       {"offered_per_second", share_of(static_cast<double>(result.offered), result.arrival_seconds)}};
+  json["load"] = load_json(result);
   if (report.targets.any()) {
     json["goodput"] = {{"share", result.good_share()},
-                       {"requests_per_second", share_of(static_cast<double>(result.good), result.seconds)}};
+                       {"requests_per_second", share_of(static_cast<double>(result.good), span)}};
   }
   json["seconds"] = result.seconds;
+  json["span_seconds"] = span;  // what rates and the price are over
   json["prompt_tokens"] = result.prompt_tokens;
   json["output_tokens"] = result.output_tokens;
-  json["prompt_tokens_per_second"] = share_of(static_cast<double>(result.prompt_tokens), result.seconds);
-  json["output_tokens_per_second"] = share_of(static_cast<double>(result.output_tokens), result.seconds);
+  json["prompt_tokens_per_second"] = share_of(static_cast<double>(result.prompt_tokens), span);
+  json["output_tokens_per_second"] = share_of(static_cast<double>(result.output_tokens), span);
   json["ttft"] = durations(result.ttft);
   json["tpot"] = durations(result.tpot);
   json["itl"] = durations(result.itl);
@@ -160,6 +189,7 @@ void write_json(const Report& report, std::ostream& out) {
     if (report.targets.tpot_ms) json["targets"]["tpot_ms"] = *report.targets.tpot_ms;
   }
   for (const FleetReport& fleet : report.fleets) json["fleets"].push_back(fleet_json(report, fleet));
+  if (report.fleets.size() > 1) json["comparison"] = comparison_json(report);
   out << json.dump(2, ' ', false, ordered_json::error_handler_t::replace) << "\n";
 }
 

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <ostream>
 
+#include "server/simulate/comparison.h"
 #include "server/simulate/report.h"
 
 namespace twostroke::simulate {
@@ -156,8 +157,21 @@ void write_group(const GroupResult& group, bool named, std::ostream& out) {
   if (!group.spec.notice.empty()) line(out, "note", group.spec.notice);
 }
 
+std::string offered_rate(const SimulationResult& result) {
+  return number(ratio(static_cast<double>(result.offered), result.arrival_seconds)) + "/s";
+}
+
+// "keeps up: ..."
+std::string load(const SimulationResult& result) {
+  constexpr const char* kVerdicts[] = {"keeps up", "falls behind", "too short a run to tell whether it keeps up"};
+  return kVerdicts[static_cast<size_t>(load_of(result))] + std::string(": the last answer comes ") +
+         number(tail_seconds(result)) + " s after the last request, " + number(lone_tail_seconds(result)) +
+         " s if each had a machine to itself";
+}
+
 void write_fleet(const Report& report, const FleetReport& fleet, std::ostream& out) {
   const SimulationResult& result = fleet.result;
+  const double span = span_seconds(result);
   out << "\n";
   line(out, "fleet", fleet.fleet.name);
   for (const GroupResult& group : result.groups) {
@@ -187,18 +201,18 @@ void write_fleet(const Report& report, const FleetReport& fleet, std::ostream& o
     line(out, "limited by", beyond(report, *fleet.max_rate));
   }
   line(out, "requests",
-       count(result.offered) + " offered (" +
-           number(ratio(static_cast<double>(result.offered), result.arrival_seconds)) + "/s as drawn), " +
-           count(result.finished) + " finished, " + count(result.refused) + " refused, " + count(result.too_long) +
-           " too long, in " + number(result.seconds) + " s");
+       count(result.offered) + " offered (" + offered_rate(result) + " as drawn), " + count(result.finished) +
+           " finished, " + count(result.refused) + " refused, " + count(result.too_long) + " too long, in " +
+           number(result.seconds) + " s");
+  line(out, "load", load(result));
   if (report.targets.any()) {
     line(out, "goodput",
          share(result.good_share()) + " of requests within " + targets(report.targets) + ": " +
-             number(ratio(static_cast<double>(result.good), result.seconds)) + "/s");
+             number(ratio(static_cast<double>(result.good), span)) + "/s");
   }
   line(out, "throughput",
-       number(ratio(static_cast<double>(result.prompt_tokens), result.seconds)) + " prompt tokens/s, " +
-           number(ratio(static_cast<double>(result.output_tokens), result.seconds)) + " output tokens/s");
+       number(ratio(static_cast<double>(result.prompt_tokens), span)) + " prompt tokens/s, " +
+           number(ratio(static_cast<double>(result.output_tokens), span)) + " output tokens/s");
   if (const std::optional<TokenPrice> price = token_price(fleet)) {
     line(out, "price",
          number(price->output) + " per million output tokens, " + number(price->all) + " per million tokens, at " +
@@ -220,13 +234,38 @@ void write_fleet(const Report& report, const FleetReport& fleet, std::ostream& o
   }
 }
 
-// One line for each fleet, and which is ahead.
-void compare(const Report& report, std::ostream& out) {
+// "H100, L40S and 2xL4"
+std::string names(const Report& report, const std::vector<size_t>& places) {
+  std::string text;
+  for (size_t i = 0; i < places.size(); ++i) {
+    if (i > 0) text += i + 1 == places.size() ? " and " : ", ";
+    text += report.fleets[places[i]].fleet.name;
+  }
+  return text;
+}
+
+std::string best_line(const Report& report, const Comparison& comparison) {
   const bool rates = report.fleets.front().max_rate.has_value();
-  const auto merit = [&](const FleetReport& fleet) {
-    if (rates) return fleet.max_rate ? fleet.max_rate->rate : 0;
-    return ratio(static_cast<double>(fleet.result.good), fleet.result.seconds);
-  };
+  if (comparison.best) {
+    std::string text = report.fleets[*comparison.best].fleet.name;
+    if (comparison.times_the_next > 0) text += ", " + number(comparison.times_the_next) + " times the next";
+    return text;
+  }
+  std::string text = "none; " + names(report, comparison.equals);
+  if (comparison.too_short) {
+    return text +
+           " are not told apart by so short a run: its last answers take longer than its requests come; "
+           "simulate more (--requests)";
+  }
+  text += comparison.keep_up ? " keep up with the offered " + offered_rate(report.fleets.front().result)
+                             : " are within " + percent(comparison.within, 1) + " of each other";
+  if (!report.targets.any()) return text + ". --ttft-ms, --tpot-ms and --find-max-rate tell more apart";
+  return rates ? text : text + ". --find-max-rate tells more apart";
+}
+
+// One line for each fleet, and which is ahead.
+void write_comparison(const Report& report, std::ostream& out) {
+  const bool rates = report.fleets.front().max_rate.has_value();
   const auto p99_ms = [](const Histogram& h) { return h.count() == 0 ? "-" : number(h.quantile_seconds(0.99) * 1e3); };
   out << "\ncomparison\n";
   row(out, "fleet", {rates ? "max rate" : "goodput/s", "TTFT p99 ms", "TPOT p99 ms", "price/Mtok", "binds"});
@@ -241,29 +280,17 @@ void compare(const Report& report, std::ostream& out) {
     }
     const std::optional<TokenPrice> price = token_price(fleet);
     row(out, fleet.fleet.name,
-        {number(merit(fleet)), p99_ms(fleet.result.ttft), p99_ms(fleet.result.tpot),
+        {number(worth_of(fleet)), p99_ms(fleet.result.ttft), p99_ms(fleet.result.tpot),
          price ? number(price->output) : "-", binds});
   }
-  const auto best = std::ranges::max_element(report.fleets, {}, merit);
-  if (merit(*best) == 0) return;
-  // The search for a rate ends that near to it.
-  const double equal_within = rates ? std::max(kEqualWithin, MaxRateOptions().tolerance) : kEqualWithin;
-  double second = 0;
-  std::string equals;
-  for (const FleetReport& fleet : report.fleets) {
-    if (&fleet == &*best) continue;
-    second = std::max(second, merit(fleet));
-    if (merit(*best) <= merit(fleet) * (1 + equal_within)) equals += (equals.empty() ? "" : ", ") + fleet.fleet.name;
-  }
-  if (!equals.empty()) {
-    out << "best: none; " << best->fleet.name << " and " << equals << " are within " << percent(equal_within, 1)
-        << " of each other";
-    if (!report.targets.any()) out << ". --ttft-ms, --tpot-ms and --find-max-rate tell more apart";
-  } else {
-    out << "best: " << best->fleet.name;
-    if (second > 0) out << ", " << number(merit(*best) / second) << " times the next";
-  }
-  out << "\n";
+  const Comparison comparison = compare(report);
+  if (!comparison.best && comparison.equals.empty()) return;
+  out << "best: " << best_line(report, comparison) << "\n";
+  if (!comparison.cheapest) return;
+  const FleetReport& cheapest = report.fleets[*comparison.cheapest];
+  out << "cheapest: " << cheapest.fleet.name << ", " << number(token_price(cheapest)->output)
+      << " per million output tokens" << (rates ? " at its highest rate" : "") << "; the next "
+      << number(comparison.next_price) << "\n";
 }
 
 }  // namespace
@@ -288,7 +315,7 @@ void write_text(const Report& report, std::ostream& out) {
   if (!report.calibration.empty()) line(out, "step times", "as calibrated: " + report.calibration);
   if (!report.calibration_doubt.empty()) line(out, "warning", report.calibration_doubt);
   for (const FleetReport& fleet : report.fleets) write_fleet(report, fleet, out);
-  if (report.fleets.size() > 1) compare(report, out);
+  if (report.fleets.size() > 1) write_comparison(report, out);
 }
 
 }  // namespace twostroke::simulate

@@ -60,6 +60,7 @@ class Simulation {
   Result<bool> fetch();
   Status beyond_time(bool arrives) const;
   void arrive();
+  double lone_seconds(uint32_t prompt_tokens, uint32_t output_tokens) const;
   void start(size_t index, TimeNs now);
   Status end_step(size_t index, TimeNs now);
   void take_events(size_t index);
@@ -81,6 +82,7 @@ class Simulation {
   const SimulationOptions& options_;
 
   std::vector<Server> servers_;
+  std::vector<StepPricer> pricers_;        // of groups
   size_t decode_begin_ = 0;                // the first decode replica of a disaggregated fleet
   std::unique_ptr<Router> first_router_;   // of arrivals
   std::unique_ptr<Router> second_router_;  // of what prefill replicas hand over
@@ -109,6 +111,7 @@ Status Simulation::make_servers() {
     const auto context = static_cast<uint64_t>(info.context_max);
     length_max_ = static_cast<uint32_t>(std::min({uint64_t{length_max_}, context, kv_tokens}));
     if (fleet_.groups[g].role == Role::kDecode) decode_begin_ = servers_.size();
+    pricers_.emplace_back(machines_[g], options_.calibrated);
     for (uint32_t i = 0; i < fleet_.groups[g].replicas; ++i) {
       Result<std::unique_ptr<Replica>> replica = Replica::create(machines_[g], options_.limits, options_.calibrated);
       if (!replica.ok()) return replica.status();
@@ -179,6 +182,8 @@ void Simulation::arrive() {
   request.arrived = next_.time;
   request.prompt_tokens = next_.prompt_tokens;
   request.output_tokens = std::min(next_.output_tokens, length_max_ - next_.prompt_tokens);
+  result_.lone_seconds = std::max(result_.lone_seconds,
+                                  result_.arrival_seconds + lone_seconds(request.prompt_tokens, request.output_tokens));
   request.choice = first_router_->choose(next_.prompt);
   request.replica = request.choice.replica;
   const bool hands_over = fleet_.disaggregated();
@@ -188,6 +193,19 @@ void Simulation::arrive() {
                                            .prompt = next_.prompt,
                                            .output_tokens = hands_over ? 1 : request.output_tokens});
   if (!servers_[request.replica].replica->stepping()) start(request.replica, next_.time);
+}
+
+double Simulation::lone_seconds(uint32_t prompt_tokens, uint32_t output_tokens) const {
+  const SchedulerLimits& limits = options_.limits;
+  const uint32_t chunk_tokens =
+      limits.max_chunk_tokens == 0 ? limits.max_step_tokens : std::min(limits.max_step_tokens, limits.max_chunk_tokens);
+  double seconds = lone_prompt_seconds(pricers_.front(), prompt_tokens, chunk_tokens) +
+                   lone_answer_seconds(pricers_.back(), prompt_tokens, output_tokens);
+  if (fleet_.disaggregated() && output_tokens > 1) {
+    const double bytes = machines_.front().info.kv_bytes_per_token * prompt_tokens;
+    seconds += bytes / options_.link.bytes_per_second + options_.link.latency_us * 1e-6;
+  }
+  return seconds;
 }
 
 void Simulation::start(size_t index, TimeNs now) {

@@ -84,6 +84,7 @@ struct SimulationResult {
   uint64_t output_tokens = 0;
   double seconds = 0;          // from the workload's begin to the last end
   double arrival_seconds = 0;  // to the last arrival
+  double lone_seconds = 0;     // to the last end, if each request had a machine to itself (step_terms.h)
   bool stopped = false;        // by misses_max
   Histogram ttft;
   Histogram tpot;  // a value for each request of at least two tokens

@@ -88,6 +88,23 @@ StepTerms StepPricer::price(const StepShape& shape) const {
   return terms;
 }
 
+double lone_prompt_seconds(const StepPricer& pricer, uint32_t prompt_tokens, uint32_t chunk_tokens) {
+  const uint32_t chunks = (prompt_tokens - 1) / chunk_tokens + 1;
+  StepShape shape;
+  shape.prefill_rows = shape.logit_tokens = 1;
+  shape.prefill_tokens = (prompt_tokens - 1) / chunks + 1;
+  shape.prefill_context = uint64_t{shape.prefill_tokens} * (prompt_tokens + 1) / 2;
+  shape.prefill_positions = (uint64_t{prompt_tokens} + shape.prefill_tokens) / 2;
+  return chunks * pricer.price(shape).total_seconds;
+}
+
+double lone_answer_seconds(const StepPricer& pricer, uint32_t prompt_tokens, uint32_t output_tokens) {
+  StepShape shape;
+  shape.decode_rows = shape.decode_tokens = shape.logit_tokens = 1;
+  shape.decode_context = shape.decode_positions = prompt_tokens + (uint64_t{output_tokens} + 1) / 2;
+  return (output_tokens - 1) * pricer.price(shape).total_seconds;
+}
+
 void BoundSeconds::add(const StepTerms& terms) {
   link += terms.link_seconds;
   overhead += terms.overhead_seconds;

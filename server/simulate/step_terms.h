@@ -55,6 +55,12 @@ class StepPricer {
   StepSeconds calibrated_;
 };
 
+// Seconds that a request takes with the machine to itself, nothing cached: of its prompt, in chunks of at most
+// `chunk_tokens`, to the first token; and of the tokens behind that one. Every chunk is priced as the middle one, and
+// every token as at the middle of the answer.
+double lone_prompt_seconds(const StepPricer& pricer, uint32_t prompt_tokens, uint32_t chunk_tokens);
+double lone_answer_seconds(const StepPricer& pricer, uint32_t prompt_tokens, uint32_t output_tokens);
+
 // Seconds by what they were spent on. They add up to the busy time.
 struct BoundSeconds {
   double compute = 0;

@@ -77,6 +77,18 @@ def test_what_is_no_objective_is_refused_by_its_name(server, path):
     assert status == 400 and "'slo' knows" in body["error"]["message"]
 
 
+@pytest.mark.parametrize("name", ["x-slo-ttft-ms", "x-slo-tpot-ms"])
+def test_embeddings_have_no_objectives_and_say_so(server, name):
+    for value in ("500", "abc"):
+        body = json.dumps({"input": "Hello"}).encode()
+        headers = {"Content-Type": "application/json", name: value}
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(urllib.request.Request(server.url + "/v1/embeddings", body, headers), timeout=120)
+        error = json.loads(refused.value.read())["error"]
+        assert refused.value.code == 400 and error["param"] == name
+        assert error["message"] == f"The header '{name}' is not supported by this endpoint: leave it out."
+
+
 def test_the_chunk_its_reason_and_the_models_error_are_metrics(start_server):
     server = start_server("--itl-target-ms", "0.01")
     status, _, body = post(server, "/v1/completions", max_tokens=40, ignore_eos=True)

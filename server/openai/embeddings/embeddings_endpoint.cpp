@@ -13,6 +13,7 @@
 #include "server/openai/embeddings/embedding_request.h"
 #include "server/openai/embeddings/embedding_run.h"
 #include "server/openai/endpoint.h"
+#include "server/openai/objectives.h"
 
 namespace twostroke::openai {
 
@@ -112,6 +113,10 @@ std::optional<ApiError> check_embedding(const Service& service, const EmbeddingR
 asio::awaitable<void> embeddings(Exchange& exchange, Service& service) {
   Parsed<EmbeddingRequest> parsed = co_await read_request<EmbeddingRequest>(exchange, service, parse_embedding_request);
   if (const auto* error = std::get_if<ApiError>(&parsed)) {
+    co_await refuse(exchange, service, *error);
+    co_return;
+  }
+  if (const auto error = refuse_header_objectives(exchange.request())) {
     co_await refuse(exchange, service, *error);
     co_return;
   }

@@ -1,5 +1,6 @@
 #include "server/openai/openapi/openapi.h"
 
+#include <algorithm>
 #include <map>
 
 #include "kernels/check.h"
@@ -118,6 +119,19 @@ Json error_schema(const std::string& path) {
   return either;
 }
 
+bool takes_objectives(const Json& operation) {
+  if (!operation.contains("parameters")) return false;
+  return std::ranges::any_of(operation["parameters"], [](const Json& parameter) {
+    return parameter.value("$ref", "") == "#/components/parameters/SloTtftMs";
+  });
+}
+
+constexpr const char* kTooMany = "Too many requests at once: Retry-After says when to try again.";
+constexpr const char* kTooManyOrTooLate =
+    "Too many requests at once: Retry-After says when to try again. Or the first token would come later than its "
+    "objective (code `objective_unreachable`; errors of /v1/messages have no code): with Retry-After too, but with "
+    "`x-should-retry: false` in its place where it would be late with the machine to itself.";
+
 // Which errors a route may answer, beside its own.
 void add_errors(const std::string& path, Json& operation, bool post, bool keyed) {
   const Json schema = error_schema(path);
@@ -129,7 +143,14 @@ void add_errors(const std::string& path, Json& operation, bool post, bool keyed)
   if (keyed) add("401", "No valid API key.");
   if (post) {
     add("404", "There is no such model here.");
-    add("429", "Too many requests at once: Retry-After says when to try again.");
+    add("429", takes_objectives(operation) ? kTooManyOrTooLate : kTooMany);
+  }
+  const Json retry_after = {{"description", "Seconds after which to try again."},
+                            {"schema", {{"type", "integer"}, {"minimum", 1}}}};
+  if (responses.contains("429")) responses["429"]["headers"]["Retry-After"] = retry_after;
+  if (takes_objectives(operation)) {
+    responses["429"]["headers"]["x-should-retry"] = {
+        {"description", "In the place of Retry-After: to try again does not help."}, {"schema", {{"const", "false"}}}};
   }
   add("408", "The request did not arrive in time.");
   add("413", "The body is larger than the server takes.");
@@ -137,7 +158,10 @@ void add_errors(const std::string& path, Json& operation, bool post, bool keyed)
   add("431", "The header is larger than the server takes.");
   add("500", "The server failed; not the request's fault.");
   add("501", "A transfer coding other than chunked.");
-  add("503", "The server is loading, overloaded or ending: Retry-After says when to try again.");
+  if (!responses.contains("503")) {
+    add("503", "The server is loading, overloaded or ending: Retry-After says when to try again.");
+    responses["503"]["headers"]["Retry-After"] = retry_after;
+  }
   add("505", "Not HTTP/1.1 or HTTP/1.0.");
 }
 

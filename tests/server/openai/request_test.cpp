@@ -85,6 +85,20 @@ TEST(Objectives, ComeFromHeadersWhereTheFieldSaysNothing) {
   EXPECT_EQ(none, Objectives{});
 }
 
+TEST(Objectives, InHeadersAreRefusedByTheirNameWhereThereAreNoTokensToComeInTime) {
+  http::HttpRequest request;
+  request.headers = {{"x-request-id", "250"}, {"x-slo-ttft-ms", ""}};
+  EXPECT_FALSE(refuse_header_objectives(request));
+  for (const char* value : {"250", "abc"}) {
+    request.headers = {{"x-slo-ttft-ms", ""}, {"X-SLO-TPOT-MS", value}};
+    const auto error = refuse_header_objectives(request);
+    ASSERT_TRUE(error) << value;
+    EXPECT_EQ(error->status, 400);
+    EXPECT_EQ(error->param, "x-slo-tpot-ms");
+    EXPECT_EQ(error->message, "The header 'x-slo-tpot-ms' is not supported by this endpoint: leave it out.");
+  }
+}
+
 TEST(ChatRequest, ReadsEveryParameter) {
   const ChatRequest request = chat(
       R"("temperature": 0.5, "top_p": 0.9, "top_k": 40, "min_p": 0.05, "seed": -7, "max_tokens": 5, "stop": ["a", "b"], "n": 3,

@@ -94,6 +94,30 @@ TEST(OpenApi, NamesTheHeadersThatAnOperationReads) {
   EXPECT_EQ(json["components"]["parameters"]["SloTtftMs"]["schema"]["maximum"], 86'400'000);
 }
 
+TEST(OpenApi, DeclaresTheHeadersThatSayWhetherToTryAgain) {
+  const Json json = document();
+  const auto headers = [&json](const char* path, const char* method, const char* status) {
+    std::set<std::string> names;
+    const Json& answer = json["paths"][path][method]["responses"][status];
+    const Json answer_headers = answer.value("headers", Json::object());
+    for (const auto& [name, header] : answer_headers.items()) names.insert(name);
+    return names;
+  };
+  const std::set<std::string> retry = {"Retry-After"};
+  const std::set<std::string> either = {"Retry-After", "x-should-retry"};
+  for (const char* path : {"/v1/chat/completions", "/v1/completions", "/v1/messages", "/v1/responses"}) {
+    EXPECT_EQ(headers(path, "post", "429"), either) << path;
+    EXPECT_EQ(headers(path, "post", "503"), retry) << path;
+    EXPECT_THAT(json["paths"][path]["post"]["responses"]["429"]["description"],
+                ::testing::HasSubstr("`x-should-retry: false`"));
+  }
+  EXPECT_EQ(headers("/v1/embeddings", "post", "429"), retry);
+  EXPECT_EQ(headers("/tokenize", "post", "429"), retry);
+  EXPECT_EQ(headers("/debug/requests", "get", "429"), retry);
+  EXPECT_EQ(headers("/v1/models", "get", "503"), retry);
+  EXPECT_EQ(headers("/readyz", "get", "503"), std::set<std::string>()) << "a probe's own answer";
+}
+
 TEST(OpenApi, BoundsAreTheProgramsOwn) {
   const Json json = document();
   EXPECT_EQ(json["components"]["schemas"]["TokenId"]["maximum"], 999);

@@ -40,8 +40,8 @@ std::string read(const std::string& path) {
 TEST(SimulateCommand, HelpExplainsAndEndsWell) {
   const Printed help = simulate({"--help"});
   EXPECT_EQ(help.code, 0);
-  for (const char* word :
-       {"Examples", "--fleet", "MI300X", "--find-max-rate", "--workload", "--max-step-tokens", "Llama-3.1-70B"}) {
+  for (const char* word : {"Examples", "--fleet", "MI300X", "--find-max-rate", "--workload", "--max-step-tokens",
+                           "Llama-3.1-70B", "Several fleets at one rate: one keeps up if"}) {
     EXPECT_THAT(help.out, HasSubstr(word));
   }
 }
@@ -105,7 +105,8 @@ TEST(SimulateCommand, JsonAddsUp) {
   EXPECT_EQ(fleet["requests"]["offered"], 200);
   EXPECT_EQ(fleet["requests"]["finished"], 200);
   EXPECT_DOUBLE_EQ(fleet["price"]["per_hour"], 4);
-  const double hours = fleet["seconds"].get<double>() / 3600;
+  EXPECT_LT(fleet["span_seconds"], fleet["seconds"]);  // it keeps up
+  const double hours = fleet["span_seconds"].get<double>() / 3600;
   EXPECT_NEAR(fleet["price"]["per_million_output_tokens"], 4 * hours / fleet["output_tokens"].get<double>() * 1e6,
               1e-9);
   EXPECT_EQ(fleet["groups"].size(), 2u);
@@ -145,19 +146,71 @@ TEST(SimulateCommand, SeveralFleetsAreComparedAndTheBestIsNamed) {
   EXPECT_THAT(outcome.out, HasSubstr("best: 2xH100"));
 }
 
-TEST(SimulateCommand, FleetsThatDifferByNoiseHaveNoBest) {
-  // Both do all that arrives.
-  const std::vector<std::string> idle = {"--fleet", "2xH100", "--fleet", "3xH100",          "--requests",
-                                         "60",      "--rate", "1",       "--output-tokens", "5"};
-  const Printed outcome = simulate(idle);
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_THAT(outcome.out, HasSubstr("best: none; "));
-  EXPECT_THAT(outcome.out, HasSubstr("within 1.0% of each other. --ttft-ms, --tpot-ms and --find-max-rate"));
+// What is behind "best: " and what follows it.
+std::string verdict(const Printed& printed) {
+  const size_t begin = printed.out.find("best: ");
+  return begin == std::string::npos ? printed.err : printed.out.substr(begin);
+}
+
+TEST(SimulateCommand, FleetsThatKeepUpHaveNoBest) {
+  std::vector<std::string> arguments = {"--fleet", "H100", "--fleet", "L40S", "--requests", "20", "--rate", "0.5"};
+  const Printed outcome = simulate(arguments);
+  EXPECT_THAT(outcome.out, HasSubstr("load        keeps up: the last answer comes "));
+  EXPECT_EQ(verdict(outcome),
+            "best: none; H100 and L40S keep up with the offered 0.45/s. --ttft-ms, --tpot-ms and --find-max-rate tell "
+            "more apart\n");
   // Of three the third may be far behind.
-  std::vector<std::string> three = idle;
-  three.insert(three.end(), {"--fleet", "L4", "--prompt-tokens", "8000"});
-  const std::string text = simulate(three).out;
-  EXPECT_THAT(text.substr(text.find("best: ")), ::testing::MatchesRegex("best: none; .xH100 and .xH100 are .*"));
+  arguments.insert(arguments.end(), {"--fleet", "L4", "--prompt-tokens", "20000"});
+  EXPECT_THAT(verdict(simulate(arguments)), ::testing::StartsWith("best: none; H100 and L40S keep up"));
+}
+
+TEST(SimulateCommand, OfFleetsThatKeepUpPricesNameTheCheapest) {
+  std::vector<std::string> arguments = {"--fleet",   "H100",       "--fleet", "L40S",      "--rate",
+                                        "2",         "--requests", "300",     "--ttft-ms", "500",
+                                        "--tpot-ms", "50",         "--price", "H100=2.5"};
+  EXPECT_THAT(verdict(simulate(arguments)), ::testing::EndsWith("--find-max-rate tells more apart\n"));
+  arguments.insert(arguments.end(), {"--price", "L40S=1"});
+  EXPECT_EQ(verdict(simulate(arguments)),
+            "best: none; H100 and L40S keep up with the offered 2.12/s. --find-max-rate tells more apart\n"
+            "cheapest: L40S, 0.70 per million output tokens; the next 1.74\n");
+  arguments.insert(arguments.end(), {"--json", "-"});
+  const json report = json::parse(simulate(arguments).out);
+  const json expected = {
+      {"best", nullptr}, {"equals", {"H100", "L40S"}}, {"equal_as", "they_keep_up"}, {"cheapest", "L40S"}};
+  EXPECT_EQ(report["comparison"], expected);
+  for (const json& fleet : report["fleets"]) {
+    EXPECT_EQ(fleet["load"]["verdict"], "keeps_up");
+    EXPECT_NEAR(fleet["load"]["tail_seconds"], fleet["seconds"].get<double>() - fleet["span_seconds"].get<double>(),
+                1e-9);
+  }
+}
+
+TEST(SimulateCommand, FleetsThatFallBehindAreToldApartByWhatTheyDo) {
+  const Printed outcome =
+      simulate({"--fleet", "L40S", "--fleet", "H100", "--rate", "200", "--requests", "1000", "--max-running", "64"});
+  EXPECT_THAT(outcome.out, HasSubstr("load        falls behind: "));
+  EXPECT_THAT(outcome.out, ::testing::Not(HasSubstr("keeps up")));
+  EXPECT_THAT(verdict(outcome), ::testing::MatchesRegex("best: H100, [2-9].[0-9]+ times the next\n"));
+}
+
+TEST(SimulateCommand, ARunOfAFewRequestsTellsNothingApart) {
+  std::vector<std::string> arguments = {"--fleet", "L40S",    "--fleet", "H100",    "--requests",
+                                        "3",       "--price", "L40S=1",  "--price", "H100=2"};
+  EXPECT_THAT(verdict(simulate(arguments)),
+              ::testing::MatchesRegex("best: none; L40S and H100 are not told apart by so "
+                                      "short a run: .*--requests.\n"));
+  arguments.insert(arguments.end(), {"--json", "-"});
+  const json comparison = json::parse(simulate(arguments).out)["comparison"];
+  EXPECT_EQ(comparison["equal_as"], "the_run_is_too_short");
+  EXPECT_TRUE(comparison["cheapest"].is_null());
+}
+
+TEST(SimulateCommand, AtTheirHighestRatesTheBestAndTheCheapestMayBeTwo) {
+  const Printed outcome =
+      simulate({"--fleet", "L4", "--fleet", "H100", "--requests", "100", "--ttft-ms", "300", "--prompt-tokens", "500",
+                "--output-tokens", "5", "--find-max-rate", "--price", "L4=0.01", "--price", "H100=9"});
+  EXPECT_THAT(verdict(outcome), ::testing::MatchesRegex("best: H100, [0-9.]+ times the next\ncheapest: L4, [0-9.e-]+ "
+                                                        "per million output tokens at its highest rate; .*\n"));
 }
 
 TEST(SimulateCommand, AHighestRateComesWithWhatFailsBeyondIt) {
@@ -190,7 +243,8 @@ TEST(SimulateCommand, SaysWhichLimitsOfTheSchedulerAreNotServes) {
   EXPECT_THAT(simulate({"--help"}).out, HasSubstr("512"));
 }
 
-TEST(SimulateCommand, ACalibrationOfAnotherModelIsWarnedOf) {
+// One millisecond for each token.
+json millisecond_a_token() {
   json costs = {{"format", 1},
                 {"knots", kCostKnots},
                 {"logit_ns", 0.0},
@@ -198,7 +252,27 @@ TEST(SimulateCommand, ACalibrationOfAnotherModelIsWarnedOf) {
                 {"decode_position_ns", 0.0},
                 {"key", "twostroke 1; model SmolLM2-135M.gguf, 9 bytes, changed 1; backend cpu"}};
   for (const uint32_t tokens : kCostKnots) costs["token_ns"].push_back(1e6 * tokens);
-  const NamedFile file(costs.dump(), ".json");
+  return costs;
+}
+
+TEST(SimulateCommand, ACalibrationIsOfOneMachine) {
+  const NamedFile file(millisecond_a_token().dump(), ".json");
+  const auto run = [&file](std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"--requests", "2", "--calibration", file.path()});
+    return simulate(arguments);
+  };
+  for (const std::vector<std::string>& two :
+       {std::vector<std::string>{"--fleet", "H100", "--fleet", "2xL4"}, {"--fleet", "prefill=H100,decode=L4"}}) {
+    const Printed outcome = run(two);
+    EXPECT_EQ(outcome.code, 1);
+    EXPECT_THAT(outcome.err, HasSubstr("--calibration tells the times of one machine, but H100 and L4 are two"));
+  }
+  EXPECT_EQ(run({"--fleet", "H100", "--fleet", "2xH100"}).code, 0);
+  EXPECT_THAT(run({"--fleet", "2xH100:tp2"}).err, HasSubstr("has replicas of 2 devices"));
+}
+
+TEST(SimulateCommand, ACalibrationOfAnotherModelIsWarnedOf) {
+  const NamedFile file(millisecond_a_token().dump(), ".json");
   std::vector<std::string> arguments = {"--requests", "2", "--calibration", file.path(), "--model", "SmolLM2-135M"};
   EXPECT_THAT(simulate(arguments).out, ::testing::Not(HasSubstr("warning")));
   arguments.back() = "Llama-3.1-8B";
