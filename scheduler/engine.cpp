@@ -82,11 +82,11 @@ struct Engine::Impl {
   // Any thread.
   Status submit(Request&& request, uint32_t* retry_after_s);
   PromptNeed need_of(const Request& request) const;
-  Status refuse(const Request& request, const PromptNeed& need);  // under the mutex, as the next three
+  void spare_of_inbox(const Request& request, PromptNeed& need) const;  // under the mutex, as the next four
+  Status refuse(const Request& request, const PromptNeed& need);
   Status refuse_deadline(const Request& request, const PromptNeed& need);
   Forecast forecast_newcomer(int32_t priority, const PromptNeed& need) const;
   uint32_t retry_after_s(const Request& request, const PromptNeed& need) const;
-  bool has_nothing_to_do() const;
   void send(Command command);
   void explain(std::vector<RequestId>&& requests, Explained&& done);
 
@@ -151,6 +151,16 @@ PromptNeed Engine::Impl::need_of(const Request& request) const {
   return scheduler.need_of(request);
 }
 
+// Those before it that the scheduler does not know yet may begin like it too.
+void Engine::Impl::spare_of_inbox(const Request& request, PromptNeed& need) const {
+  if (!limits.prefix_cache) return;
+  const size_t looks = std::min(inbox.size(), kBeginningsCompared);
+  for (const Command& command : std::span(inbox).last(looks)) {
+    const auto* other = std::get_if<SubmitCommand>(&command);
+    if (other != nullptr) spare(need, shared_beginning(other->request, request), block_size);
+  }
+}
+
 // Every reason to refuse is decided here, under one lock with the counts that it depends on: what gets in stays in.
 Status Engine::Impl::refuse(const Request& request, const PromptNeed& need) {
   const size_t prompt_tokens = request.prompt.size();
@@ -182,37 +192,35 @@ Forecast Engine::Impl::forecast_newcomer(int32_t priority, const PromptNeed& nee
   return forecast(basis, request);
 }
 
-bool Engine::Impl::has_nothing_to_do() const {
-  return basis.slots_free == limits.max_running &&
-         scheduler_waiting.requests + inbox_waiting.requests + taken_waiting.requests == 0;
-}
-
 Status Engine::Impl::refuse_deadline(const Request& request, const PromptNeed& need) {
   const TimeNs objective_ns = request.objectives.ttft_ns;
   if (objective_ns == 0 || !basis.known) return {};
   const Forecast predicted = forecast_newcomer(request.priority, need);
-  const TimeNs alone_ns = predicted.first_token_ns - predicted.start_ns;
-  if (gate.admits(predicted.first_token_ns, alone_ns, objective_ns)) return {};
-  if (unended == 0 && clock.now() - rests_since >= kForecastTrustedNs) return {};
+  if (gate.admits(predicted.first_token_ns, predicted.alone_ns, objective_ns)) return {};
+  const TimeNs trusted_ns = predicted.alone_ns <= objective_ns ? kForecastDoubtedNs : kForecastTrustedNs;
+  if (unended == 0 && clock.now() - rests_since >= trusted_ns) return {};
   const auto seconds = [](TimeNs time) {
     char text[32];
     std::snprintf(text, sizeof text, time < kSecondNs ? "%.4g ms" : "%.2f s",
                   time < kSecondNs ? 1e3 * to_seconds(time) : to_seconds(time));
     return std::string(text);
   };
-  if (alone_ns > objective_ns) {
+  if (predicted.alone_ns > objective_ns) {
     const std::string cached = need.tokens < need.length
                                    ? ", of which " + std::to_string(need.length - need.tokens) + " are cached,"
                                    : std::string();
     return deadline_exceeded("the first token of this prompt of " + std::to_string(need.length) + " tokens" + cached +
-                             " is predicted to take " + seconds(alone_ns) + " even with nothing " +
-                             (has_nothing_to_do() ? "else to do" : "before it") + ", longer than the objective of " +
-                             seconds(objective_ns) + ": shorten the prompt, or allow more time");
+                             " is predicted to take " + seconds(predicted.alone_ns) +
+                             " even with the machine to itself, longer than the objective of " + seconds(objective_ns) +
+                             ": shorten the prompt, or allow more time");
   }
-  return deadline_exceeded("the first token is predicted in " + seconds(predicted.first_token_ns) +
-                           ", later than the objective of " + seconds(objective_ns) +
-                           (predicted.first_token_ns <= objective_ns ? " allows after others were refused" : "") +
-                           "; try again later");
+  const std::string prediction = "the first token is predicted in " + seconds(predicted.first_token_ns);
+  if (predicted.first_token_ns <= objective_ns) {
+    return deadline_exceeded(prediction + ": within the objective of " + seconds(objective_ns) +
+                             ", but with less than a fifth of it to spare, which is asked for while others have to be"
+                             " refused; try again later");
+  }
+  return deadline_exceeded(prediction + ", later than the objective of " + seconds(objective_ns) + "; try again later");
 }
 
 uint32_t Engine::Impl::retry_after_s(const Request& request, const PromptNeed& need) const {
@@ -221,8 +229,7 @@ uint32_t Engine::Impl::retry_after_s(const Request& request, const PromptNeed& n
   const Forecast predicted = forecast_newcomer(request.priority, need);
   double wait_ns = 0.1 * static_cast<double>(predicted.start_ns);
   if (const TimeNs objective_ns = request.objectives.ttft_ns; objective_ns > 0) {
-    // What decodes now slows it down, and will end; when nothing does, the machine is too slow for it.
-    if (has_nothing_to_do() && predicted.first_token_ns - predicted.start_ns > objective_ns) return 0;
+    if (predicted.alone_ns > objective_ns) return 0;
     const double goal = DeadlineGate::kReopen * static_cast<double>(objective_ns);
     wait_ns = std::max(wait_ns, static_cast<double>(predicted.first_token_ns) - goal);
   }
@@ -231,10 +238,11 @@ uint32_t Engine::Impl::retry_after_s(const Request& request, const PromptNeed& n
 
 Status Engine::Impl::submit(Request&& request, uint32_t* retry) {
   if (Status status = scheduler.validate(request); !status.ok()) return status;
-  const PromptNeed need = need_of(request);
+  PromptNeed need = need_of(request);
   const TimeNs now = clock.now();
   {
     const std::lock_guard lock(mutex);
+    spare_of_inbox(request, need);
     if (Status status = refuse(request, need); !status.ok()) {
       if (retry != nullptr) *retry = retry_after_s(request, need);
       return status;

@@ -83,6 +83,7 @@ std::vector<std::optional<RequestExplanation>> Scheduler::Impl::explain(std::spa
       found->second->queue_tokens_before = before.tokens_before - basis.running_prefill_tokens;
       if (basis.known) {
         before.own = need_of(*sequence);
+        before.gives_way = gives_way_to(basis, sequence->priority());
         found->second->predicted_start_ns = forecast(basis, before).start_ns;
       }
       if (behind_bound && found->second->wait != WaitFor::kInbox) found->second->wait = WaitFor::kBehindOvertakeBound;

@@ -22,7 +22,24 @@ PromptNeed Scheduler::Impl::need_of(const Request& request) const {
   const uint32_t there = std::max(hits * block_size_, std::min(request.remote_tokens, reusable));
   const auto idle = static_cast<uint32_t>(
       std::ranges::count_if(known, [this](BlockId block) { return pool_.references(block) == 0; }));
-  return {.length = length, .tokens = length - there, .blocks = blocks_for(length) - hits + idle};
+  PromptNeed need{.length = length, .tokens = length - there, .blocks = blocks_for(length) - hits + idle};
+  if (!limits_.prefix_cache) return need;
+  for (const RequestId id : newest_) {
+    const auto other = requests_.find(id);
+    if (other == requests_.end() || other->second->prompt_done) continue;
+    spare(need, shared_beginning(other->second->request, request), block_size_);
+  }
+  return need;
+}
+
+PrefillPace Scheduler::Impl::pace_of(StepShape step, uint32_t tokens, bool alone) const {
+  PrefillPace pace{.step_tokens = tokens};
+  step.prefill_tokens = tokens;
+  const auto predict = [&] { return alone ? costs_.predict_undisturbed_ns(step) : costs_.predict_ns(step); };
+  pace.token_ns = predict() / tokens;
+  step.prefill_tokens = 1;
+  pace.short_step_ns = predict();
+  return pace;
 }
 
 // A request that has never run has come, or has started or ended.
@@ -59,24 +76,36 @@ ForecastBasis Scheduler::Impl::forecast_basis() const {
   ForecastBasis basis;
   basis.known = costs_.knows_scale();
   const bool runs = !running_.empty();
-  const uint32_t chunk = runs ? std::max(budget_.prefill_tokens, 1U) : limits_.max_step_tokens;
-  StepShape step = runs ? decodes_ : StepShape{};
-  step.prefill_tokens = chunk;
-  basis.prefill_token_ns = costs_.predict_ns(step) / chunk;
+  basis.pace_alone = pace_of({}, limits_.max_step_tokens, /*alone=*/true);
+  basis.pace = runs ? pace_of(decodes_, std::max(budget_.prefill_tokens, 1U), /*alone=*/false)
+                    : pace_of({}, limits_.max_step_tokens, /*alone=*/false);
   basis.prefill_position_ns = costs_.coefficients().prefill_position_ns;
   basis.step_ns = runs ? step_.counts.predicted_ns : 0;
+  uint64_t tokens_to_come = 0;
   for (const Sequence* sequence : running_) {
     if (sequence->to_go() > 1) basis.running_prefill_tokens += sequence->to_go() - sequence->planned;
+    tokens_to_come += sequence->request->output_max - sequence->output_count();
+    if (sequence->level() == kAgedLevel) continue;
+    // In order of priority.
+    const bool known =
+        basis.running_levels > 0 && basis.running[basis.running_levels - 1].priority == sequence->priority();
+    if (!known && basis.running_levels == kForecastLevels) continue;
+    if (!known) basis.running[basis.running_levels++].priority = sequence->priority();
+    ++basis.running[basis.running_levels - 1].sequences;
   }
   const auto running = static_cast<uint32_t>(running_.size());
   basis.slots_free = limits_.max_running - std::min(limits_.max_running, running);
   const int64_t room = room_for_admission();
   basis.blocks_room = static_cast<uint32_t>(std::max<int64_t>(room, 0));
   basis.blocks_per_end = runs ? pool_.referenced() / running : 0;
-  // A silence longer than the mean says that ends have become rarer.
-  basis.end_interval_ns =
-      static_cast<TimeNs>(std::max(end_interval_ns_, runs ? static_cast<double>(since_end_ns_) : 0));
-  if (end_interval_ns_ == 0) basis.end_interval_ns = 0;
+  if (end_interval_ns_ > 0) {
+    // A silence longer than the mean says that ends have become rarer.
+    basis.end_interval_ns =
+        static_cast<TimeNs>(std::max(end_interval_ns_, runs ? static_cast<double>(since_end_ns_) : 0));
+  } else if (runs) {
+    const double each = static_cast<double>(tokens_to_come) / running * static_cast<double>(basis.step_ns);
+    basis.end_interval_ns = static_cast<TimeNs>(std::min(each / running, 1e17));
+  }
   for (const auto& [priority, level] : waiting_levels_) {
     if (basis.waiting_levels < kForecastLevels) {
       basis.waiting[basis.waiting_levels++] = level;

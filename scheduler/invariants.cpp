@@ -210,7 +210,8 @@ std::string Scheduler::Impl::check_invariants() const {
     level_tokens += level.tokens;
     level_blocks += level.blocks;
   }
-  if (level_tokens != needed_tokens || level_blocks != needed_blocks) return "the forecast's levels do not add up to what waits";
+  if (level_tokens != needed_tokens || level_blocks != needed_blocks)
+    return "the forecast's levels do not add up to what waits";
 
   std::string error = check_equal("blocks_promised", blocks_promised_, promised);
   if (error.empty()) error = check_equal("requests_waiting", gauges_.requests_waiting, found.requests_waiting);

@@ -79,6 +79,10 @@ struct Request {
   std::vector<std::unique_ptr<TokenConstraint>> constraints;
 };
 
+// With how many tokens both prompts begin that the second need not compute when the first has: 0 where it does not look
+// for them, does not share the first's cache, or would not wait for it (another tenant, or one that comes later).
+uint32_t shared_beginning(const Request& first, const Request& second);
+
 // The seed of sequence `index` of a request: the request's own for the first, mixed with the index for the others.
 uint64_t sequence_seed(uint64_t seed, uint32_t index);
 

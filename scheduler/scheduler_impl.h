@@ -192,6 +192,7 @@ struct Scheduler::Impl {
   // --- forecasting.cpp
   ForecastBasis forecast_basis() const;
   PromptNeed need_of(const Request& request) const;
+  PrefillPace pace_of(StepShape step, uint32_t tokens, bool alone) const;
   void count_waiting(const LiveRequest& live, bool waits);
   void measure_ends(TimeNs duration_ns);
 
@@ -242,10 +243,12 @@ struct Scheduler::Impl {
   StepShape decodes_;          // its decodes
 
   // What newcomers have to wait for.
-  std::map<int32_t, WaitingLevel> waiting_levels_;  // of requests that never started, by priority
-  uint32_t ends_ = 0;                               // of running sequences, since the last time that one was measured
-  TimeNs since_end_ns_ = 0;                         // time of steps since then
-  double end_interval_ns_ = 0;                      // a moving mean; 0: none ended yet
+  std::array<RequestId, kBeginningsCompared> newest_{};  // the last requests that came
+  size_t newest_next_ = 0;                               // of them, the one to give way
+  std::map<int32_t, WaitingLevel> waiting_levels_;       // of requests that never started, by priority
+  uint32_t ends_ = 0;           // of running sequences, since the last time that one was measured
+  TimeNs since_end_ns_ = 0;     // time of steps since then
+  double end_interval_ns_ = 0;  // a moving mean; 0: none ended yet
 
   BlockPool pool_;
   PrefixCache cache_;

@@ -134,6 +134,7 @@ Status Scheduler::Impl::submit(Request&& request, TimeNs now) {
     live.sequences[i].index = i;
   }
   live.need = need_of(live.request);
+  newest_[newest_next_++ % newest_.size()] = live.request.id;
   ++gauges_.requests_waiting;
   gauges_.sequences_waiting += live.request.n;
   count_waiting(live, true);

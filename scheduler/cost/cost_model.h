@@ -83,6 +83,11 @@ class CostModel {
   CostModel(const CostCoefficients& coefficients, Prior prior);
 
   double predict_ns(const StepShape& shape) const { return twostroke::predict_ns(coefficients_, shape); }
+  // What it takes when nothing else uses the machine: as calibrated, where that is less.
+  double predict_undisturbed_ns(const StepShape& shape) const {
+    const double now = predict_ns(shape);
+    return calibrated_ ? std::min(now, twostroke::predict_ns(calibration_, shape)) : now;
+  }
 
   // A step of this shape took so long. Steps without tokens and durations that are not positive (a simulation without
   // pace) teach nothing.

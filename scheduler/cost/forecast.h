@@ -2,17 +2,20 @@
 //
 // The prediction: what has to be computed before it, over the rate at which prefill advances beside what decodes now
 // (by the cost model, which follows measured steps); or the wait for slots and blocks, by how often sequences ended
-// lately, where that takes longer; and then its own prompt.
+// lately, where that takes longer (before any has ended: as if all used their max_tokens; none is needed for those of a
+// worse priority, which give way); and then its own prompt.
 //
 //     first token = max(tokens before * time of a prefill token, ends needed * mean time between ends)
 //                 + own tokens * time of a prefill token + own context + the step under way
+//                 + the part of a step's fixed cost that the own last chunk does not fill
 //
-// Prompts count with what the prefix cache had not of them: its own now, those that wait when they came.
+// Prompts count with what nobody computes for them: what the prefix cache had not of them when they came, and none of
+// the last kBeginningsCompared requests before them begins with, which they will wait for (prefix sharing,
+// sharing.cpp).
 //
-// What it does not know: a beginning that several wait with and none has computed yet, who else will come and go before
-// it by priority, tenant or length (it goes by Request::priority and arrival), when running sequences will really end,
-// tokens that must be computed again after a preemption, and that prompts which are done become decodes that slow the
-// others down.
+// What it does not know: who else will come and go before it by priority, tenant or length (it goes by
+// Request::priority and arrival), when running sequences will really end, tokens that must be computed again after a
+// preemption, and that prompts which are done become decodes that slow the others down.
 //
 // Pure; plain values. Thread-safety: thread-safe, DeadlineGate by its caller.
 #pragma once
@@ -31,6 +34,9 @@ struct PromptNeed {
   uint32_t tokens = 1;  // of them, to compute: at least the last
   uint32_t blocks = 1;  // new ones, and cached ones that nobody holds
 };
+// Others compute its first `tokens`: of those, whole blocks are found.
+void spare(PromptNeed& need, uint32_t tokens, uint32_t block_size);
+constexpr size_t kBeginningsCompared = 8;
 
 // Of requests that wait and have never run: what their prompts need, and their sequences, by priority.
 struct WaitingLevel {
@@ -41,19 +47,35 @@ struct WaitingLevel {
 };
 constexpr size_t kForecastLevels = 8;  // the best priorities; what is worse than the last counts as it does
 
+// Of running sequences that have not aged.
+struct RunningLevel {
+  int32_t priority = 0;
+  uint32_t sequences = 0;
+};
+
+// How fast a prompt is computed.
+struct PrefillPace {
+  double token_ns = 0;       // in full steps
+  double short_step_ns = 0;  // of a step with one prompt token: the least that any prompt takes
+  uint32_t step_tokens = 1;  // of a full step
+};
+
 // What the scheduler says about itself after every step.
 struct ForecastBasis {
   bool known = false;                   // false: step times are not known yet, and nothing is predicted
-  double prefill_token_ns = 0;          // beside the present decodes, in steps of the present budget
+  PrefillPace pace;                     // beside the present decodes, in steps of the present budget
+  PrefillPace pace_alone;               // with the machine to itself, undisturbed
   double prefill_position_ns = 0;       // for each position that a prompt token attends to
   TimeNs step_ns = 0;                   // of the step under way, or the next
   uint64_t running_prefill_tokens = 0;  // of running sequences, still to compute
   uint32_t slots_free = 0;
-  uint32_t blocks_room = 0;     // for newcomers
-  uint32_t blocks_per_end = 0;  // that a running sequence holds, in the mean
-  TimeNs end_interval_ns = 0;   // mean time between two ends of running sequences; 0: none ended yet
+  uint32_t blocks_room = 0;                             // for newcomers
+  uint32_t blocks_per_end = 0;                          // that a running sequence holds, in the mean
+  TimeNs end_interval_ns = 0;                           // mean time between two ends of running sequences
   std::array<WaitingLevel, kForecastLevels> waiting{};  // best first
   uint32_t waiting_levels = 0;
+  std::array<RunningLevel, kForecastLevels> running{};  // others count as if nobody could push them out
+  uint32_t running_levels = 0;
 };
 
 // What stands before a request, and what it needs itself.
@@ -61,13 +83,17 @@ struct ForecastRequest {
   uint64_t tokens_before = 0;     // to compute, of running and waiting prompts
   uint32_t sequences_before = 0;  // waiting
   uint64_t blocks_before = 0;     // that those which wait need
+  uint32_t gives_way = 0;         // running sequences that would
   PromptNeed own;
 };
 struct Forecast {
   TimeNs start_ns = 0;        // from now until its prompt begins
   TimeNs first_token_ns = 0;  // from now until its first token
+  TimeNs alone_ns = 0;        // that with the machine to itself
 };
 
+// Running sequences of a worse priority.
+uint32_t gives_way_to(const ForecastBasis& basis, int32_t priority);
 // What stands before a newcomer of this priority.
 ForecastRequest newcomer(const ForecastBasis& basis, int32_t priority, const PromptNeed& own);
 
@@ -78,13 +104,16 @@ Forecast forecast(const ForecastBasis& basis, const ForecastRequest& request);
 // when it last ran. After so long a rest one request goes through whatever is predicted, and is measured; otherwise a
 // prediction that is wrong could refuse everybody for good.
 constexpr TimeNs kForecastTrustedNs = 10 * kSecondNs;
+// After so long already where the machine, undisturbed, could meet the objective: what slowed it down may be over.
+constexpr TimeNs kForecastDoubtedNs = kSecondNs;
 
 // Refuses by the time to first token, without flapping: once one had to be refused for what stands before it, others
 // are admitted again only when the prediction is below kReopen times their objective.
 class DeadlineGate {
  public:
   static constexpr double kReopen = 0.8;
-  // `alone_ns`: the prediction with nothing before it. An objective below that is refused, and says nothing about load.
+  // `alone_ns`: the prediction with the machine to itself. An objective below that is refused, and says nothing about
+  // load.
   bool admits(TimeNs predicted_ns, TimeNs alone_ns, TimeNs objective_ns);
   bool closed() const { return closed_; }
 

@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 ForecastBasis basis() {
   ForecastBasis b;
   b.known = true;
-  b.prefill_token_ns = 1e6;
+  b.pace = b.pace_alone = {.token_ns = 1e6, .short_step_ns = 0, .step_tokens = 100};
   b.step_ns = 50 * kMillisecondNs;
   b.slots_free = 2;
   b.blocks_room = 1000;
@@ -59,13 +59,45 @@ TEST(Forecast, WaitsForSlotsAndBlocksWhereTheyComeLater) {
   b.slots_free = 2;
   b.blocks_room = 10;  // 39 blocks and one to grow into, 30 too many: three must end
   EXPECT_EQ(forecast(b, newcomer(b, 0, uncached(100))).start_ns, 3050 * kMillisecondNs);
-  b.end_interval_ns = 0;  // nobody has ended yet: only the backlog is known
-  EXPECT_EQ(forecast(b, newcomer(b, 0, uncached(100))).start_ns, 850 * kMillisecondNs);
+  b.running[0] = {.priority = 0, .sequences = 5};  // neither gives way to its equals
+  b.running[1] = {.priority = 3, .sequences = 2};
+  b.running_levels = 2;
+  EXPECT_EQ(forecast(b, newcomer(b, 0, uncached(100))).start_ns, 1050 * kMillisecondNs) << "two give way, one must end";
+  EXPECT_EQ(gives_way_to(b, -1), 7u);
+}
+
+TEST(Forecast, AShortPromptTakesAStepAllTheSame) {
+  ForecastBasis b = basis();
+  // A full step of 100 tokens takes 100 ms: 40, and 0.6 for each token.
+  b.pace = {.token_ns = 1e6, .short_step_ns = 40e6, .step_tokens = 100};
+  b.pace_alone = {.token_ns = 0.5e6, .short_step_ns = 20e6, .step_tokens = 100};
+  const auto own_ms = [&b](uint32_t tokens) {
+    const Forecast f = forecast(b, newcomer(b, 0, uncached(tokens)));
+    return std::pair((f.first_token_ns - f.start_ns) / kMillisecondNs, f.alone_ns / kMillisecondNs);
+  };
+  EXPECT_EQ(own_ms(1), std::pair(TimeNs{40}, TimeNs{20}));
+  EXPECT_EQ(own_ms(50), std::pair(TimeNs{70}, TimeNs{35}));
+  EXPECT_EQ(own_ms(100), std::pair(TimeNs{100}, TimeNs{50}));
+  EXPECT_EQ(own_ms(250), std::pair(TimeNs{270}, TimeNs{135}));
+}
+
+TEST(Forecast, WhatOthersComputeIsSparedInWholeBlocks) {
+  PromptNeed need = uncached(100);
+  spare(need, 50, 16);
+  EXPECT_EQ(need.tokens, 52u);
+  EXPECT_EQ(need.blocks, 4u);
+  spare(need, 20, 16);
+  EXPECT_EQ(need.tokens, 52u) << "the longest counts";
+  spare(need, 100, 16);
+  EXPECT_EQ(need.tokens, 4u);
+  need = uncached(96);
+  spare(need, 96, 16);
+  EXPECT_EQ(need.tokens, 16u) << "the last token is always computed, and with it its block";
 }
 
 TEST(Forecast, StaysANumberWhateverTheBasis) {
   ForecastBasis b = basis();
-  b.prefill_token_ns = 1e300;
+  b.pace.token_ns = 1e300;
   const Forecast f = forecast(b, newcomer(b, 5, uncached(1u << 31)));
   EXPECT_GT(f.start_ns, 0);
   EXPECT_GE(f.first_token_ns, f.start_ns);
@@ -113,9 +145,10 @@ TEST(ForecastBasis, FollowsTheScheduler) {
   EXPECT_TRUE(b.known);
   EXPECT_EQ(b.slots_free, 0u);
   EXPECT_EQ(b.waiting_levels, 1u);
-  EXPECT_GT(b.prefill_token_ns, 0);
+  EXPECT_GT(b.pace.token_ns, 0);
+  EXPECT_GT(b.pace_alone.short_step_ns, 0);
   EXPECT_GT(b.blocks_per_end, 0u);
-  EXPECT_EQ(b.end_interval_ns, 0);
+  EXPECT_GT(b.end_interval_ns, 0) << "none has ended: as if all used their tokens";
   const auto start_of = [&](RequestId id) { return harness.scheduler.explain(id)->sequences[0].predicted_start_ns; };
   EXPECT_EQ(start_of(1), -1) << "it runs";
   EXPECT_GT(start_of(2), 0);
@@ -168,7 +201,7 @@ TEST(EngineForecast, RefusesAtTheDoorWhatCannotMeetItsDeadline) {
   EXPECT_GE(retry, 3u);
   EXPECT_LE(retry, 5u);
   // Alone it would take longer than that already.
-  EXPECT_THAT(engine.submit(with_deadline(3, 3000, kSecondNs)).message(), HasSubstr("even with nothing before it"));
+  EXPECT_THAT(engine.submit(with_deadline(3, 3000, kSecondNs)).message(), HasSubstr("even with the machine to itself"));
   EXPECT_TRUE(engine.submit(with_deadline(4, 100, 60 * kSecondNs)).ok());
   EXPECT_TRUE(engine.submit(with_deadline(5, 100, 0)).ok()) << "without an objective it may wait";
   // What is in the inbox stands before newcomers too: 4.1 s before these two, more before the next.
@@ -187,7 +220,7 @@ TEST(EngineForecast, AfterALongRestOneGoesThroughToShowWhetherItIsStillSlow) {
   Engine engine(one_millisecond_a_token(), EngineLimits{}, *backend, collector.sink(), clock);
   uint32_t retry = 7;
   const auto submit = [&](RequestId id) { return engine.submit(with_deadline(id, 2000, kSecondNs), &retry); };
-  EXPECT_THAT(submit(1).message(), HasSubstr("even with nothing else to do"));
+  EXPECT_THAT(submit(1).message(), HasSubstr("even with the machine to itself"));
   EXPECT_EQ(retry, 0u) << "it is not worth while to try again";
   clock.advance(kForecastTrustedNs - 1);
   EXPECT_FALSE(submit(2).ok());
@@ -242,8 +275,47 @@ TEST(ForecastBasis, CountsOfWhatWaitsOnlyWhatIsNotCached) {
   const uint32_t hits = 19 / block_size;
   ASSERT_GT(hits, 0u);
   EXPECT_EQ(level.tokens, 2 * (20 - hits * block_size));
-  EXPECT_EQ(level.blocks, 2 * ((20 + block_size - 1) / block_size)) << "nobody holds those that are cached";
+  EXPECT_EQ(level.blocks, (20 + block_size - 1) / block_size + 1)
+      << "nobody holds those that are cached; then the first does";
   EXPECT_EQ(harness.scheduler.gauges().waiting_prompt_tokens, 40u);
+  harness.run();
+  EXPECT_EQ(harness.problem, "");
+}
+
+TEST(EngineForecast, ABurstThatBeginsAlikeCountsItsBeginningOnce) {
+  const auto backend = std::move(*SimBackend::create(hanging_machine()));
+  Collector collector;
+  Engine engine(one_millisecond_a_token(), EngineLimits{}, *backend, collector.sink());
+  ASSERT_TRUE(engine.submit(with_deadline(1, 100, 0)).ok());
+  backend->await_hang();
+  const auto question = [](RequestId id, uint64_t tenant) {
+    Request request = with_deadline(7, 2000, 2'500 * kMillisecondNs);
+    request.prompt.resize(2032, static_cast<TokenId>(id + 20));
+    request.id = id;
+    request.tenant = tenant;
+    return request;
+  };
+  // 100 ms of the step, 2,032 tokens of the first, 32 of each of the others.
+  for (RequestId id = 2; id <= 6; ++id) EXPECT_TRUE(engine.submit(question(id, 0)).ok()) << id;
+  EXPECT_FALSE(engine.submit(question(8, 9)).ok()) << "another tenant would not wait for it";
+  backend->release();
+  collector.await_ends(6);
+}
+
+TEST(ForecastBasis, CountsABeginningThatSeveralWaitWithOnce) {
+  SchedulerLimits limits = small_limits();
+  limits.max_running = 1;
+  Harness harness(limits);
+  ASSERT_TRUE(harness.submit(make_request(1, make_prompt(8, 60), 9)).ok());
+  harness.step();
+  for (RequestId id = 2; id <= 4; ++id) {
+    std::vector<TokenId> prompt = make_prompt(16, 5);
+    prompt.insert(prompt.end(), 4, static_cast<TokenId>(id));
+    ASSERT_TRUE(harness.submit(make_request(id, prompt, 2)).ok());
+  }
+  const WaitingLevel level = harness.scheduler.forecast_basis().waiting[0];
+  EXPECT_EQ(level.tokens, 20u + 4 + 4) << "blocks are of 4 tokens";
+  EXPECT_EQ(level.blocks, 5u + 1 + 1);
   harness.run();
   EXPECT_EQ(harness.problem, "");
 }
