@@ -36,20 +36,30 @@ Result<bool> find_older(const std::string& path) {
   return true;
 }
 
+std::string aside_of(const std::string& path) { return path + ".1"; }
+
+Status not_set_aside(const std::string& path, int error) {
+  return invalid_argument("--journal " + path + ": the file that is there cannot be moved to " + aside_of(path) + ": " +
+                          error_text(error));
+}
+
 // Makes room at `path`: what is there moves to FILE.1.
 Status set_aside(const std::string& path) {
   const Result<bool> older = find_older(path);
   if (!older.ok() || !*older) return older.status();
-  const std::string aside = path + ".1";
-  if (std::rename(path.c_str(), aside.c_str()) == 0) return {};
-  return invalid_argument("--journal " + path + ": the file that is there cannot be moved to " + aside + ": " +
-                          error_text(errno));
+  if (std::rename(path.c_str(), aside_of(path).c_str()) == 0) return {};
+  return not_set_aside(path, errno);
 }
 
 }  // namespace
 
 Status check_journal_path(const std::string& path) {
-  if (const Result<bool> older = find_older(path); !older.ok()) return older.status();
+  const Result<bool> older = find_older(path);
+  if (!older.ok()) return older.status();
+  struct stat aside {};
+  if (*older && ::lstat(aside_of(path).c_str(), &aside) == 0 && S_ISDIR(aside.st_mode)) {
+    return not_set_aside(path, EISDIR);
+  }
   const std::string folder = std::filesystem::path(path).parent_path().string();
   if (::faccessat(AT_FDCWD, folder.empty() ? "." : folder.c_str(), W_OK | X_OK, AT_EACCESS) == 0) return {};
   return not_created(path, errno);

@@ -167,6 +167,9 @@ TEST_F(JournalFileTest, APathIsCheckedWithoutTouchingWhatIsThere) {
   EXPECT_TRUE(check_journal_path(path()).ok());
   EXPECT_EQ(read(path()), before);
   EXPECT_FALSE(std::filesystem::exists(path() + ".1"));
+  std::filesystem::create_directory(path() + ".1");
+  EXPECT_THAT(check_journal_path(path()).message(), HasSubstr("cannot be moved"));
+  EXPECT_EQ(JournalFile::create(options(), {}).status(), check_journal_path(path()));
 }
 
 }  // namespace
