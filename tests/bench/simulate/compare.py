@@ -6,7 +6,7 @@
 
 Three workloads, each written as a trace that both read: short prompts with long answers, long prompts with short
 answers, and both mixed with Poisson arrivals at --load of what the server manages. The simulator takes its step times
-from the calibration that the server made at its start, and nothing else of what was measured. Speculation and the prefix
+from the calibration that the server of that workload made at its start, and nothing else of what was measured. Speculation and the prefix
 cache are off: what they gain depends on texts, which traces do not have. Printed are TTFT, TPOT and output tokens per
 second, measured and predicted, and the deviation. TTFT is the server's own, which is what is simulated; the client's has
 its connection and its own waiting for a processor besides, because it shares them with the server.
@@ -61,6 +61,36 @@ def first_tokens(server):
     return total("count"), total("sum")
 
 
+def compare(name, kinds, arguments, folder):
+    """Rows of the table. With a server of its own, whose calibration is of the same minute: machines change."""
+    cache = folder / "calibration"
+    flags = ["--max-step-tokens", STEP_TOKENS, "--max-running", RUNNING, "--kv-memory-mb", 1024,
+             "--no-prefix-cache", "--speculation", "off", "--calibration-cache", cache, "--calibration-ms", 6000]
+    trace = folder / "trace.csv"
+    with Server(arguments.model, *flags) as server:
+        calibrations = list(cache.glob("*"))
+        if not calibrations:
+            raise SystemExit("the server kept no calibration: is the machine busy?\n" + "".join(server.log))
+        write_trace(trace, kinds, 1000, 16, arguments.seed + 1)
+        saturated = server.load("--trace", trace, "--requests", 16)
+        rate = arguments.load * saturated["complete"] / saturated["seconds"]
+        write_trace(trace, kinds, rate, arguments.requests, arguments.seed)
+        before = first_tokens(server)
+        real = server.load("--trace", trace, "--requests", arguments.requests)
+        count, seconds = (now - then for now, then in zip(first_tokens(server), before))
+    predicted = simulate(arguments.model, trace, calibrations[0], "--no-prefix-cache")
+    pairs = {
+        "TTFT mean, ms": (seconds / count * 1e3, predicted["ttft"]["mean_seconds"] * 1e3),
+        "at the client": (real["ttft_seconds"]["mean"] * 1e3, predicted["ttft"]["mean_seconds"] * 1e3),
+        "TPOT mean, ms": (real["tpot_seconds"]["mean"] * 1e3, predicted["tpot"]["mean_seconds"] * 1e3),
+        "output tokens/s": (real["output_tokens"] / real["seconds"], predicted["output_tokens_per_second"]),
+    }
+    return [
+        [f"{name} at {rate:.2f}/s", what, measured, expected, f"{100 * (expected / measured - 1):+.0f}%"]
+        for what, (measured, expected) in pairs.items()
+    ]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default=MODEL)
@@ -70,33 +100,9 @@ def main():
     arguments = parser.parse_args()
 
     rows = []
-    with tempfile.TemporaryDirectory() as folder:
-        folder = pathlib.Path(folder)
-        cache = folder / "calibration"
-        flags = ["--max-step-tokens", STEP_TOKENS, "--max-running", RUNNING, "--kv-memory-mb", 1024,
-                 "--no-prefix-cache", "--speculation", "off", "--calibration-cache", cache, "--calibration-ms", 6000]
-        with Server(arguments.model, *flags) as server:
-            calibrations = sorted(cache.glob("*"), key=lambda path: path.stat().st_mtime)
-            if not calibrations:
-                raise SystemExit("the server kept no calibration: is the machine busy?\n" + "".join(server.log))
-            for name, kinds in WORKLOADS.items():
-                trace = folder / (name.replace("/", "-") + ".csv")
-                write_trace(trace, kinds, 1000, 16, arguments.seed + 1)
-                saturated = server.load("--trace", trace, "--requests", 16)
-                rate = arguments.load * saturated["complete"] / saturated["seconds"]
-                write_trace(trace, kinds, rate, arguments.requests, arguments.seed)
-                before = first_tokens(server)
-                real = server.load("--trace", trace, "--requests", arguments.requests)
-                count, seconds = (now - then for now, then in zip(first_tokens(server), before))
-                predicted = simulate(arguments.model, trace, calibrations[-1], "--no-prefix-cache")
-                pairs = {
-                    "TTFT mean, ms": (seconds / count * 1e3, predicted["ttft"]["mean_seconds"] * 1e3),
-                    "at the client": (real["ttft_seconds"]["mean"] * 1e3, predicted["ttft"]["mean_seconds"] * 1e3),
-                    "TPOT mean, ms": (real["tpot_seconds"]["mean"] * 1e3, predicted["tpot"]["mean_seconds"] * 1e3),
-                    "output tokens/s": (real["output_tokens"] / real["seconds"], predicted["output_tokens_per_second"]),
-                }
-                for what, (measured, expected) in pairs.items():
-                    rows.append([f"{name} at {rate:.2f}/s", what, measured, expected, f"{100 * (expected / measured - 1):+.0f}%"])
+    for name, kinds in WORKLOADS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            rows += compare(name, kinds, arguments, pathlib.Path(folder))
     table(["workload", "", "measured", "simulated", "deviation"], rows)
 
 
