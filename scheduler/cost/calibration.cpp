@@ -16,6 +16,12 @@ constexpr uint32_t kChunkMin = 16;    // tokens; what fewer take, decodes tell
 constexpr uint32_t kDepthMin = 256;   // worth measuring at
 constexpr uint32_t kDepthMax = 4096;  // enough to see what context costs
 constexpr uint32_t kDeepChunk = 64;
+// Beside a chunk: so many decodes, both about as deep as under load.
+constexpr uint32_t kBesideDecodes = 4;
+constexpr uint32_t kBesideMax =
+    384;  // tokens of a step; larger ones are mostly of prompts that come to a resting server
+constexpr uint32_t kBesideChunkDepth = 256;
+constexpr uint32_t kBesideDecodeDepth = 128;
 constexpr TimeNs kMeasurableNs = 1'000;  // a step that takes less takes no time
 
 constexpr double kSlownessMax = 2;  // of one step that counts
@@ -156,18 +162,36 @@ class Calibrator {
     return {};
   }
 
+  // A step of as many tokens, but mixed: small ones hardly ever have a chunk alone. The same where it does not fit.
+  std::vector<ProbeRow> beside_decodes(const std::vector<ProbeRow>& rows) const {
+    const ProbeRow& chunk = rows.front();
+    if (chunk.position > 0 || chunk.tokens <= 2 * kBesideDecodes || chunk.tokens > kBesideMax) return rows;
+    std::vector<ProbeRow> mixed(
+        kBesideDecodes, {.position = std::min(probe_.depth(), kBesideDecodeDepth), .tokens = 1, .decodes = true});
+    mixed.push_back({.position = std::min(probe_.depth(), kBesideChunkDepth),
+                     .tokens = chunk.tokens - kBesideDecodes,
+                     .decodes = false});
+    return probe_.fits(mixed) ? mixed : rows;
+  }
+
   // Short and long chunks in turns: beside decodes hardly a chunk is like the one before, and a short one behind a long
   // one finds the caches full of other things.
   Status repeat_chunks() {
+    std::vector<Kind> repeated;
+    for (const Kind& kind : chunks_) repeated.push_back({.rows = beside_decodes(kind.rows), .samples = {}});
     for (int i = 1; i < kCalibrationRepeats; ++i) {
       for (size_t low = 0, high = chunks_.size(); low < high;) {
-        for (Kind* kind : {&chunks_[low++], low < high ? &chunks_[--high] : nullptr}) {
-          if (kind == nullptr || !may_repeat(*kind, 1)) continue;
-          if (Status status = run_once(*kind); !status.ok()) return status;
+        for (const size_t k : {low++, low < high ? --high : chunks_.size()}) {
+          if (k == chunks_.size() || !may_repeat(chunks_[k], 1)) continue;
+          if (Status status = run_once(repeated[k]); !status.ok()) return status;
         }
       }
     }
-    for (Kind& kind : chunks_) take_median(kind);
+    for (size_t k = 0; k < chunks_.size(); ++k) {
+      // The first of a kind counts towards what steps take on average: load seldom has one kind twice in a row.
+      if (!repeated[k].samples.empty()) all_.push_back(chunks_[k].samples.front());
+      take_median(repeated[k].samples.empty() ? chunks_[k] : repeated[k]);
+    }
     return {};
   }
 

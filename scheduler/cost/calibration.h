@@ -1,6 +1,6 @@
 // calibrate: what a step costs on this machine with this model, found by running a few dozen made-up ones before the
-// first request: chunks of growing size, chunks and decodes at depth, batches of decodes. Short by design: the cost
-// model learns the rest from the steps of real load.
+// first request: chunks of growing size, small ones beside decodes, chunks and decodes at depth, batches of decodes.
+// Short by design: the cost model learns the rest from the steps of real load.
 //
 // Each kind is run up to kCalibrationRepeats times, as far as there is time. The costs are fitted to the medians, which
 // a single slow step does not move, and then made longer by what all steps took on average beyond them. What would not

@@ -71,8 +71,8 @@ def compare(name, kinds, arguments, folder):
         calibrations = list(cache.glob("*"))
         if not calibrations:
             raise SystemExit("the server kept no calibration: is the machine busy?\n" + "".join(server.log))
-        write_trace(trace, kinds, 1000, 16, arguments.seed + 1)
-        saturated = server.load("--trace", trace, "--requests", 16)
+        write_trace(trace, kinds, 1000, arguments.requests, arguments.seed + 1)
+        saturated = server.load("--trace", trace, "--requests", arguments.requests)
         rate = arguments.load * saturated["complete"] / saturated["seconds"]
         write_trace(trace, kinds, rate, arguments.requests, arguments.seed)
         before = first_tokens(server)
