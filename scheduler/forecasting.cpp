@@ -15,7 +15,7 @@ PromptNeed Scheduler::Impl::need_of(const Request& request) const {
   const auto length = static_cast<uint32_t>(request.prompt.size());
   const uint32_t reusable = length - 1;
   std::vector<BlockId> known;
-  if (reads_cache(request)) {
+  if (limits_.prefix_cache && reads_prefix_cache(request)) {
     cache_.match({.salt = request.cache_salt}, std::span(request.prompt).first(reusable), known);
   }
   const auto hits = static_cast<uint32_t>(known.size());

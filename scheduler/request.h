@@ -79,6 +79,11 @@ struct Request {
   std::vector<std::unique_ptr<TokenConstraint>> constraints;
 };
 
+// Whether it looks for the beginning of its prompt in the prefix cache: not where every position must be computed.
+inline bool reads_prefix_cache(const Request& request) {
+  return request.use_prefix_cache && request.prompt_logprobs < 0 && request.pooling != Pooling::kMean;
+}
+
 // With how many tokens both prompts begin that the second need not compute when the first has: 0 where it does not look
 // for them, does not share the first's cache, or would not wait for it (another tenant, or one that comes later).
 uint32_t shared_beginning(const Request& first, const Request& second);

@@ -22,8 +22,7 @@
 //   beside the decodes, or no block for it, running sequences of the worst priority give way, if that is enough. The
 //   priorities as given are compared, so that no two push each other out in turns.
 // - Nothing waits for ever: once in every aging interval the longest waiting goes first, and from then on runs and
-// waits
-//   before all priorities, and is not pushed out for any.
+//   waits before all priorities, and is not pushed out for any.
 // - A short prompt does not wait behind long ones: the first of the running prompts gets half of the step's prefill
 //   tokens at most while others want some, and short ones, running or new (what a few steps would compute, or a quarter
 //   of what the first still has), come before the longer ones of their priority, as often as max_overtakes allows.

@@ -205,10 +205,6 @@ struct Scheduler::Impl {
   bool reads_cache(const LiveRequest& live) const {
     return uses_cache(live) && !live.scores_prompt() && live.request.pooling != Pooling::kMean;
   }
-  bool reads_cache(const Request& request) const {
-    return limits_.prefix_cache && request.use_prefix_cache && request.prompt_logprobs < 0 &&
-           request.pooling != Pooling::kMean;
-  }
   // Keys and values that come with a request, as long as no step has taken them.
   static uint32_t remote_tokens(const LiveRequest& live, uint32_t reusable) {
     return live.import_done ? 0 : std::min(live.request.remote_tokens, reusable);

@@ -24,9 +24,9 @@ bool may_be_awaited(const Sequence& owner, const Sequence& sequence) {
 }  // namespace
 
 uint32_t shared_beginning(const Request& first, const Request& second) {
-  const bool fills = first.use_prefix_cache && first.cache_salt == second.cache_salt;
-  const bool reads = second.use_prefix_cache && second.prompt_logprobs < 0 && second.pooling != Pooling::kMean;
-  if (!fills || !reads || first.tenant != second.tenant || first.priority > second.priority) return 0;
+  const bool one_cache = first.use_prefix_cache && first.cache_salt == second.cache_salt;
+  if (!one_cache || !reads_prefix_cache(second) || first.tenant != second.tenant || first.priority > second.priority)
+    return 0;
   return static_cast<uint32_t>(std::ranges::mismatch(first.prompt, second.prompt).in1 - first.prompt.begin());
 }
 

@@ -18,8 +18,7 @@ constexpr uint32_t kDepthMax = 4096;  // enough to see what context costs
 constexpr uint32_t kDeepChunk = 64;
 // Beside a chunk: so many decodes, both about as deep as under load.
 constexpr uint32_t kBesideDecodes = 4;
-constexpr uint32_t kBesideMax =
-    384;  // tokens of a step; larger ones are mostly of prompts that come to a resting server
+constexpr uint32_t kBesideMax = 384;  // tokens; larger steps are mostly of prompts that come to a resting server
 constexpr uint32_t kBesideChunkDepth = 256;
 constexpr uint32_t kBesideDecodeDepth = 128;
 constexpr TimeNs kMeasurableNs = 1'000;  // a step that takes less takes no time

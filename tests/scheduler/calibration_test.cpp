@@ -50,6 +50,22 @@ TEST(Calibration, PredictsRandomStepsBeforeAnyIsLearned) {
   }
 }
 
+TEST(Calibration, RunsSmallChunksBesideDecodesAndLargeOnesAlone) {
+  Machine machine(sim_profiles().front());
+  const auto calibration = calibrate(*machine.backend, machine.clock);
+  ASSERT_TRUE(calibration.ok());
+  int beside = 0;
+  int alone = 0;
+  for (const auto& [shape, duration_ns] : calibration->samples) {
+    if (shape.prefill_tokens == 0) continue;
+    beside += shape.decode_tokens > 0 ? 1 : 0;
+    alone += shape.decode_tokens == 0 && shape.tokens() > 384 ? 1 : 0;
+    EXPECT_TRUE(shape.decode_tokens == 0 || shape.tokens() <= 384) << shape.tokens();
+  }
+  EXPECT_GE(beside, 5);
+  EXPECT_GE(alone, 2);
+}
+
 TEST(Calibration, KeepsToItsTime) {
   for (const SimProfile& profile : sim_profiles()) {
     for (const TimeNs time_max : {600 * kMillisecondNs, 2500 * kMillisecondNs}) {

@@ -131,6 +131,19 @@ TEST(CostModel, FollowsAChangeOfSpeedWithinSomeTensOfSteps) {
   }
 }
 
+TEST(CostModel, KnowsWhatTheMachineDidUndisturbed) {
+  const SimProfile& profile = sim_profiles().front();
+  CostModel model(guess_costs(profile.info), CostModel::Prior::kCalibrated);
+  const StepShape step{.prefill_rows = 1, .prefill_tokens = 64};
+  const double calibrated = model.predict_ns(step);
+  EXPECT_EQ(model.predict_undisturbed_ns(step), calibrated);
+  for (int i = 0; i < 30; ++i) model.learn(step, static_cast<TimeNs>(4 * calibrated));
+  EXPECT_GT(model.predict_ns(step), 2 * calibrated);
+  EXPECT_EQ(model.predict_undisturbed_ns(step), calibrated);
+  for (int i = 0; i < 90; ++i) model.learn(step, static_cast<TimeNs>(calibrated / 4));
+  EXPECT_LT(model.predict_undisturbed_ns(step), calibrated / 2) << "the calibration was disturbed itself";
+}
+
 TEST(CostModel, ASingleSlowStepHardlyCounts) {
   const SimProfile profile = sim_profiles()[2];
   CostModel model = guessed(profile);

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <future>
+
 #include "scheduler/engine.h"
 #include "tests/scheduler/engine_collector.h"
 #include "tests/scheduler/harness.h"
@@ -229,6 +232,42 @@ TEST(EngineForecast, AfterALongRestOneGoesThroughToShowWhetherItIsStillSlow) {
   EXPECT_FALSE(submit(4).ok()) << "one is enough";
   collector.await_ends(1);
   EXPECT_FALSE(submit(5).ok()) << "it has just been measured";
+}
+
+// Whose steps take as long as it is told to jump.
+class JumpingClock final : public Clock {
+ public:
+  TimeNs now() override { return time_.fetch_add(jump_) + jump_; }
+  void jump(TimeNs by) { jump_ = by; }
+  void advance(TimeNs by) { time_ += by; }
+
+ private:
+  std::atomic<TimeNs> time_ = 0;
+  std::atomic<TimeNs> jump_ = 0;
+};
+
+TEST(EngineForecast, AfterASlowSpellItIsNotLongBeforeOneGoesThrough) {
+  SimOptions machine = hanging_machine();
+  machine.step_faults.clear();
+  const auto backend = std::move(*SimBackend::create(std::move(machine)));
+  JumpingClock clock;
+  Collector collector;
+  Engine engine(one_millisecond_a_token(), EngineLimits{}, *backend, collector.sink(), clock);
+  clock.jump(10 * kSecondNs);  // for 512 tokens at most
+  ASSERT_TRUE(engine.submit(with_deadline(1, 4000, 0)).ok());
+  collector.await_ends(1);
+  clock.jump(0);
+  std::promise<void> rests;  // the step thread has nothing left to do
+  engine.explain({}, [&rests](const auto&) { rests.set_value(); });
+  rests.get_future().wait();
+
+  uint32_t retry = 0;
+  const auto submit = [&](RequestId id) { return engine.submit(with_deadline(id, 1000, 3 * kSecondNs), &retry); };
+  EXPECT_THAT(submit(2).message(), HasSubstr("try again later")) << "1 s by its calibration";
+  EXPECT_GE(retry, 1u);
+  clock.advance(kForecastDoubtedNs);
+  EXPECT_TRUE(submit(3).ok());
+  collector.await_ends(2);
 }
 
 TEST(EngineForecast, WhatThePrefixCacheHasTakesNoTime) {

@@ -83,7 +83,7 @@ def compare(name, kinds, arguments, folder):
         "TTFT mean, ms": (seconds / count * 1e3, predicted["ttft"]["mean_seconds"] * 1e3),
         "at the client": (real["ttft_seconds"]["mean"] * 1e3, predicted["ttft"]["mean_seconds"] * 1e3),
         "TPOT mean, ms": (real["tpot_seconds"]["mean"] * 1e3, predicted["tpot"]["mean_seconds"] * 1e3),
-        "output tokens/s": (real["output_tokens"] / real["seconds"], predicted["output_tokens_per_second"]),
+        "output tokens/s": (real["output_tokens"] / real["seconds"], predicted["output_tokens"] / predicted["seconds"]),
     }
     return [
         [f"{name} at {rate:.2f}/s", what, measured, expected, f"{100 * (expected / measured - 1):+.0f}%"]

@@ -629,5 +629,18 @@ TEST(ApiError, AlwaysHasItsFourKeys) {
   EXPECT_EQ(busy.headers.at(0), (std::pair<std::string, std::string>{"Retry-After", "1"}));
 }
 
+TEST(ApiError, SaysOfAnObjectiveThatCannotBeMetWhetherToTryAgain) {
+  const ApiError late = to_api_error(deadline_exceeded("late"), 7);
+  EXPECT_EQ(error_response(late).headers, (http::Headers{{"Retry-After", "7"}}));
+  EXPECT_EQ(late.code, "objective_unreachable");
+  EXPECT_EQ(refusal_reason(late), "objective");
+  const ApiError never = to_api_error(deadline_exceeded("never"), 0);
+  EXPECT_EQ(error_response(never).headers, (http::Headers{{"x-should-retry", "false"}}));
+  EXPECT_EQ(refusal_reason(never), "unattainable");
+  EXPECT_EQ(refusal_reason(to_api_error(resource_exhausted("full"))), "limit");
+  EXPECT_EQ(refusal_reason(to_api_error(unavailable("ending"))), "unavailable");
+  EXPECT_EQ(refusal_reason(bad_field("n", "no")), "invalid");
+}
+
 }  // namespace
 }  // namespace twostroke::openai
