@@ -1,18 +1,17 @@
 #include "server/calibration_cache.h"
 
 #include <spdlog/spdlog.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "kernels/cpu/worker_pool.h"
 #include "scheduler/cost/calibration.h"
 #include "server/ops/logging.h"
+#include "server/simulate/calibration_file.h"
 #include "server/version.h"
 
 namespace twostroke {
@@ -20,9 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kCalibrationFormat = 1;
 constexpr uintmax_t kCalibrationBytesMax = 64 << 10;
-constexpr double kCalibratedStepNsMax = 1e14;  // a day: no machine that serves takes longer for the largest step
 
 std::string processor_name() {
   std::ifstream info("/proc/cpuinfo");
@@ -45,53 +42,22 @@ std::string name_of(const std::string& key) {
 
 fs::path path_of(const std::string& folder, const std::string& key) { return fs::path(folder) / name_of(key); }
 
-nlohmann::json to_json(const std::string& key, const CostCoefficients& costs) {
-  return {{"format", kCalibrationFormat},
-          {"key", key},
-          {"knots", kCostKnots},
-          {"token_ns", costs.token_ns},
-          {"logit_ns", costs.logit_ns},
-          {"prefill_position_ns", costs.prefill_position_ns},
-          {"decode_position_ns", costs.decode_position_ns}};
-}
-
-// Why the text is no calibration for this key; empty when it is one.
-std::string read_json(const std::string& text, const std::string& key, CostCoefficients& costs) {
-  const nlohmann::json file = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!file.is_object()) return "it is damaged";
-  const auto number = [&file](const char* name, double& value) {
-    const auto found = file.find(name);
-    if (found == file.end() || !found->is_number()) return false;
-    value = found->get<double>();
-    return true;
-  };
-  if (file.value("format", nlohmann::json()) != kCalibrationFormat) return "it has another format";
-  if (file.value("key", nlohmann::json()) != key) return "it is of another model, machine or version";
-  if (file.value("knots", nlohmann::json()) != nlohmann::json(kCostKnots)) return "it has another format";
-  const nlohmann::json tokens = file.value("token_ns", nlohmann::json());
-  bool complete = tokens.is_array() && tokens.size() == kCostKnotCount;
-  for (size_t i = 0; complete && i < kCostKnotCount; ++i) {
-    complete = tokens[i].is_number();
-    if (complete) costs.token_ns[i] = tokens[i].get<double>();
+// How long this process's threads have stood waiting for a processor, in seconds. 0 where the system does not say.
+double waited_seconds() {
+  double waited_ns = 0;
+  std::error_code error;
+  for (fs::directory_iterator task("/proc/self/task", error), end; !error && task != end; task.increment(error)) {
+    std::ifstream file(task->path() / "schedstat");  // time run, time waited, slices; in ns
+    double ran_ns = 0;
+    double task_waited_ns = 0;
+    if (file >> ran_ns >> task_waited_ns) waited_ns += task_waited_ns;
   }
-  complete = complete && number("logit_ns", costs.logit_ns) &&
-             number("prefill_position_ns", costs.prefill_position_ns) &&
-             number("decode_position_ns", costs.decode_position_ns);
-  const bool plausible =
-      complete && costs.valid() && costs.token_ns.back() <= kCalibratedStepNsMax &&
-      std::max({costs.logit_ns, costs.prefill_position_ns, costs.decode_position_ns}) <= kCalibratedStepNsMax;
-  return plausible ? std::string() : "it is damaged";
-}
-
-// How often the system has taken a processor from this process that was not done with it.
-int64_t lost_processors() {
-  struct rusage usage {};
-  return getrusage(RUSAGE_SELF, &usage) == 0 ? usage.ru_nivcsw : 0;
+  return waited_ns * 1e-9;
 }
 
 std::optional<CostCoefficients> calibrate_now(const ServeConfig& config, Backend& backend, bool& keep) {
   const auto rows = static_cast<uint32_t>(backend.info().step_rows_max);
-  const int64_t lost_before = lost_processors();
+  const double waited_before = waited_seconds();
   const Result<Calibration> calibration =
       calibrate(backend, steady_clock(),
                 {.time_max_ns = config.calibration_ms * kMillisecondNs, .decode_rows_max = std::min(rows, 64U)});
@@ -108,9 +74,9 @@ std::optional<CostCoefficients> calibrate_now(const ServeConfig& config, Backend
       "% (median)",
       to_seconds(calibration->duration_ns), calibration->samples.size(), 1e-6 * calibration->costs.token_ns[0],
       model.worthwhile_tokens(most), 100 * calibration->error_ratio);
-  const double switches = static_cast<double>(lost_processors() - lost_before) / to_seconds(calibration->duration_ns);
-  spdlog::debug("{:.0f} processors a second were lost to others meanwhile", switches);
-  keep = calibration->error_ratio <= kKeptCalibrationErrorMax && switches <= kKeptCalibrationSwitchesMax;
+  const double waiting = (waited_seconds() - waited_before) / to_seconds(calibration->duration_ns);
+  spdlog::debug("threads waited for a processor during {:.1f} % of it", 100 * waiting);
+  keep = calibration->error_ratio <= kKeptCalibrationErrorMax && waiting <= kKeptCalibrationWaitingMax;
   if (!keep) spdlog::warn("the machine was busy during the calibration: it is used, but not kept");
   return calibration->costs;
 }
@@ -150,15 +116,17 @@ std::optional<CostCoefficients> load_calibration(const std::string& folder, cons
   std::error_code error;
   const uintmax_t bytes = fs::file_size(path, error);
   if (error) return std::nullopt;
-  std::string problem = bytes > kCalibrationBytesMax ? "it is too large" : std::string();
-  CostCoefficients costs;
-  if (problem.empty()) {
-    std::ifstream file(path, std::ios::binary);
-    const std::string text{std::istreambuf_iterator<char>(file), {}};
-    problem = file.good() || file.eof() ? read_json(text, key, costs) : "it cannot be read";
+  if (bytes > kCalibrationBytesMax) {
+    spdlog::warn("the calibration in '{}' is ignored: it is too large", log_text(path.string()));
+    return std::nullopt;
   }
-  if (problem.empty()) return costs;
-  spdlog::warn("the calibration in '{}' is ignored: {}", log_text(path.string()), problem);
+  std::ifstream stream(path, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(stream), {}};
+  const auto file = simulate::parse_calibration(text, log_text(path.string()));
+  if (file.ok() && file->key == key) return file->costs;
+  spdlog::warn(
+      "a calibration is ignored: {}",
+      file.ok() ? log_text(path.string()) + " is of another model, machine or version" : file.status().message());
   return std::nullopt;
 }
 
@@ -169,7 +137,7 @@ void store_calibration(const std::string& folder, const std::string& key, const 
   std::error_code error;
   fs::create_directories(folder, error);
   std::ofstream file(part, std::ios::binary);
-  file << to_json(key, costs).dump(1, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
+  file << simulate::calibration_text(key, costs);
   file.close();
   if (file.good()) fs::rename(part, path, error);
   if (file.good() && !error) return;

@@ -15,10 +15,11 @@
 
 namespace twostroke {
 
-// A calibration that misses its own steps by more, in the median, or during which this process lost a processor to
-// others more often, says that the machine was busy: it is used, but not kept.
+// A calibration that misses its own steps by more, in the median, or during which threads of this process stood waiting
+// for a processor for more of the time, says that the machine was busy: it is used, but not kept.
 constexpr double kKeptCalibrationErrorMax = 0.15;
-constexpr double kKeptCalibrationSwitchesMax = 80;  // a second; an idle machine has up to 50, a shared one 150 and more
+constexpr double kKeptCalibrationWaitingMax =
+    0.15;  // an idle machine has up to 0.05, one more busy process makes it 0.8
 
 // Where files go without a setting: $XDG_CACHE_HOME/twostroke or ~/.cache/twostroke; "none" without a home.
 std::string default_calibration_folder();

@@ -11,35 +11,33 @@ namespace {
 constexpr double kChunksPart = 0.4;
 constexpr double kDepthPart = 0.55;
 constexpr double kDecodesPart = 0.75;
-constexpr double kKindPart = 0.05;    // of the time, for running one kind once more
+constexpr double kKindPart = 0.05;    // of the time, for all steps of one kind but the first
 constexpr uint32_t kChunkMin = 16;    // tokens; what fewer take, decodes tell
 constexpr uint32_t kDepthMin = 256;   // worth measuring at
 constexpr uint32_t kDepthMax = 4096;  // enough to see what context costs
 constexpr uint32_t kDeepChunk = 64;
+constexpr uint32_t kDeepChunkDepth = 1024;
 // Beside a chunk: so many decodes, both about as deep as under load.
 constexpr uint32_t kBesideDecodes = 4;
 constexpr uint32_t kBesideMax = 384;  // tokens; larger steps are mostly of prompts that come to a resting server
 constexpr uint32_t kBesideChunkDepth = 256;
 constexpr uint32_t kBesideDecodeDepth = 128;
+// Of decodes: how deep most are under load; and what all rows of a step may read together, each from memory of its own.
+constexpr uint32_t kDecodeDepth = 256;
+constexpr uint32_t kSpreadPositionsMax = 8192;
+// Decodes mostly follow decodes, and each finds more of the weights in the processor's caches than the one before: a
+// run of a few is like what there is between chunks. Large batches are busy enough with other things.
+constexpr int kDecodeRun = 8;
+constexpr int kLargeDecodeRun = 3;
+constexpr uint32_t kLargeDecodes = 16;
 constexpr TimeNs kMeasurableNs = 1'000;  // a step that takes less takes no time
 
-constexpr double kSlownessMax = 2;  // of one step that counts
+constexpr double kSlownessMax = 2;  // of one step that counts, against the median of its kind
 
-// How much longer steps take on average than these costs say, which were fitted to medians: most of a machine's noise
-// makes steps longer, and throughput is a matter of the mean. At least 1.
-double mean_slowness(const std::vector<CostSample>& samples, const CostCoefficients& costs) {
-  double sum = 0;
-  for (const CostSample& sample : samples) {
-    sum += std::min(static_cast<double>(sample.duration_ns) / predict_ns(costs, sample.shape), kSlownessMax);
-  }
-  return samples.empty() ? 1 : std::max(sum / static_cast<double>(samples.size()), 1.0);
-}
-
-void scale(CostCoefficients& costs, double factor) {
-  for (double& time : costs.token_ns) time *= factor;
-  costs.logit_ns *= factor;
-  costs.prefill_position_ns *= factor;
-  costs.decode_position_ns *= factor;
+TimeNs median(std::vector<TimeNs> durations) {
+  const auto middle = durations.begin() + static_cast<ptrdiff_t>((durations.size() - 1) / 2);
+  std::ranges::nth_element(durations, middle);
+  return *middle;
 }
 
 class Calibrator {
@@ -53,14 +51,14 @@ class Calibrator {
     if (Status status = chunks(); !status.ok()) return status;
     if (Status status = deepen(); !status.ok()) return status;
     if (Status status = decodes(); !status.ok()) return status;
-    if (Status status = repeat_chunks(); !status.ok()) return status;
+    if (Status status = repeat(); !status.ok()) return status;
+    take_samples();
     Calibration calibration;
     calibration.duration_ns = clock_.now() - began_;
     if (std::ranges::all_of(samples_, [](const CostSample& s) { return s.duration_ns < kMeasurableNs; })) {
       return unsupported("the backend's steps take no time that could be measured");
     }
     calibration.costs = fit_costs(samples_, guess_costs(backend_.info()));
-    scale(calibration.costs, mean_slowness(all_, calibration.costs));
     calibration.error_ratio = median_error(samples_, calibration.costs);
     calibration.samples = std::move(samples_);
     return calibration;
@@ -81,27 +79,25 @@ class Calibrator {
 
   struct Kind {
     std::vector<ProbeRow> rows;
-    std::vector<CostSample> samples;
+    StepShape shape;
+    std::vector<TimeNs> durations;  // one at least
+    TimeNs total_ns = 0;
   };
 
   Status run_once(Kind& kind) {
-    Result<CostSample> sample = probe_.run(kind.rows);
+    const Result<CostSample> sample = probe_.run(kind.rows);
     if (!sample.ok()) return sample.status();
-    kind.samples.push_back(*sample);
+    kind.shape = sample->shape;
+    kind.durations.push_back(sample->duration_ns);
+    kind.total_ns += sample->duration_ns;
     return {};
   }
-  // Whether one more of this kind takes neither too much of the time nor more than is left of `part` of it.
-  bool may_repeat(const Kind& kind, double part) const {
-    const TimeNs once_ns = kind.samples.front().duration_ns;
-    return static_cast<double>(once_ns) < kKindPart * static_cast<double>(options_.time_max_ns) &&
+  // Whether one more of this kind, after a first one as long as `like`, takes neither too much of the time nor more
+  // than is left of `part` of it.
+  bool may_repeat(const Kind& kind, const Kind& like, double part) const {
+    const TimeNs once_ns = like.durations.front();
+    return static_cast<double>(kind.total_ns + once_ns) < kKindPart * static_cast<double>(options_.time_max_ns) &&
            has_time(part, once_ns);
-  }
-  void take_median(Kind& kind) {
-    all_.insert(all_.end(), kind.samples.begin(), kind.samples.end());
-    // Of two the faster: the first of a kind finds memory that nobody has touched.
-    const auto median = kind.samples.begin() + static_cast<int64_t>(kind.samples.size() - 1) / 2;
-    std::ranges::nth_element(kind.samples, median, {}, &CostSample::duration_ns);
-    samples_.push_back(*median);
   }
 
   // Each knot from kChunkMin on; sizes double where a step takes long, so that large ones are reached.
@@ -123,7 +119,7 @@ class Calibrator {
     chunks_.push_back({.rows = {row}});
     return run_once(chunks_.back());
   }
-  TimeNs last_chunk_ns() const { return chunks_.back().samples.back().duration_ns; }
+  TimeNs last_chunk_ns() const { return chunks_.back().durations.back(); }
 
   // The largest step that is known to be cheap enough, again and again.
   Status deepen() {
@@ -139,24 +135,55 @@ class Calibrator {
       if (probe_.depth() > chunk) samples_.push_back(*sample);
       chunk_ns = sample->duration_ns;
     }
-    return has_time(kDepthPart, 0) ? add_chunk({.position = probe_.depth(), .tokens = kDeepChunk, .decodes = false})
-                                   : Status();
+    return has_time(kDepthPart, 0)
+               ? add_chunk(
+                     {.position = std::min(probe_.depth(), kDeepChunkDepth), .tokens = kDeepChunk, .decodes = false})
+               : Status();
   }
 
-  // Batches of decodes, each a few times on end: decodes mostly follow decodes, and find the weights in the processor's
-  // caches, as far as those hold them.
+  // Batches of decodes at the beginning, at kDecodeDepth, and those that it is possible for at the end of the chain.
   Status decodes() {
-    TimeNs last_ns = 0;
+    const uint32_t deep_rows = rows_at(probe_.depth());
+    if (Status status = spread(deep_rows, probe_.depth()); !status.ok()) return status;
+    for (uint32_t count = 1; count <= deep_rows && probe_.depth() > kDecodeDepth; count *= 2) {
+      if (Status status = add_decodes(count, probe_.depth()); !status.ok()) return status;
+    }
     for (uint32_t count = 1; count <= options_.decode_rows_max; count *= 2) {
-      for (const uint32_t position : {0U, probe_.depth()}) {
-        Kind kind{.rows = std::vector<ProbeRow>(count, ProbeRow{.position = position, .tokens = 1, .decodes = true})};
-        if (!probe_.fits(kind.rows) || !has_time(kDecodesPart, last_ns)) continue;
-        for (int i = 0; i < kCalibrationRepeats && (i == 0 || may_repeat(kind, kDecodesPart)); ++i) {
-          if (Status status = run_once(kind); !status.ok()) return status;
-        }
-        last_ns = kind.samples.back().duration_ns;
-        take_median(kind);
+      const uint32_t depth = std::min(kDecodeDepth, probe_.depth());
+      if (count > rows_spread_) {
+        if (Status status = spread(rows_at(depth), depth); !status.ok()) return status;
       }
+      if (Status status = add_decodes(count, 0); !status.ok()) return status;
+      if (count > rows_spread_ || depth == 0) continue;
+      if (Status status = add_decodes(count, depth); !status.ok()) return status;
+    }
+    return {};
+  }
+  // How many decodes may each have so many positions of its own to read.
+  uint32_t rows_at(uint32_t positions) const {
+    const uint32_t most = std::max(kSpreadPositionsMax / std::max(positions, 1U), 1U);
+    return std::min({most, options_.decode_rows_max, probe_.spread_rows_max(positions)});
+  }
+  Status spread(uint32_t rows, uint32_t positions) {
+    rows_spread_ = rows;
+    return probe_.spread(rows, positions);
+  }
+  // Unless they do not fit, or there is no time.
+  Status add_decodes(uint32_t count, uint32_t position) {
+    Kind kind{.rows = std::vector<ProbeRow>(count, {.position = position, .tokens = 1, .decodes = true}),
+              .shape = {},
+              .durations = {}};
+    const TimeNs expected_ns = decodes_.empty() ? 0 : decodes_.back().durations.front();
+    if (!probe_.fits(kind.rows) || !has_time(kDecodesPart, expected_ns)) return {};
+    if (Status status = run_once(kind); !status.ok()) return status;
+    decodes_.push_back(std::move(kind));
+    return run_on(decodes_.back(), kDecodesPart);
+  }
+  // What is left of a run that has begun.
+  Status run_on(Kind& kind, double part) {
+    const int run = kind.rows.size() < kLargeDecodes ? kDecodeRun : kLargeDecodeRun;
+    for (int i = 1; i < run && may_repeat(kind, kind, part); ++i) {
+      if (Status status = run_once(kind); !status.ok()) return status;
     }
     return {};
   }
@@ -173,25 +200,54 @@ class Calibrator {
     return probe_.fits(mixed) ? mixed : rows;
   }
 
-  // Short and long chunks in turns: beside decodes hardly a chunk is like the one before, and a short one behind a long
-  // one finds the caches full of other things.
-  Status repeat_chunks() {
-    std::vector<Kind> repeated;
-    for (const Kind& kind : chunks_) repeated.push_back({.rows = beside_decodes(kind.rows), .samples = {}});
+  // All again, as long as there is time: a machine's noise comes in spells. Short and long chunks in turns: beside
+  // decodes hardly a chunk is like the one before, and a short one behind a long one finds the caches full of other
+  // things.
+  Status repeat() {
+    for (const Kind& kind : chunks_) {
+      repeated_.push_back({.rows = beside_decodes(kind.rows)});
+    }
     for (int i = 1; i < kCalibrationRepeats; ++i) {
       for (size_t low = 0, high = chunks_.size(); low < high;) {
         for (const size_t k : {low++, low < high ? --high : chunks_.size()}) {
-          if (k == chunks_.size() || !may_repeat(chunks_[k], 1)) continue;
-          if (Status status = run_once(repeated[k]); !status.ok()) return status;
+          if (k == chunks_.size() || !may_repeat(repeated_[k], chunks_[k], 1)) continue;
+          if (Status status = run_once(repeated_[k]); !status.ok()) return status;
         }
       }
-    }
-    for (size_t k = 0; k < chunks_.size(); ++k) {
-      // The first of a kind counts towards what steps take on average: load seldom has one kind twice in a row.
-      if (!repeated[k].samples.empty()) all_.push_back(chunks_[k].samples.front());
-      take_median(repeated[k].samples.empty() ? chunks_[k] : repeated[k]);
+      for (Kind& kind : decodes_) {
+        if (kind.rows.size() > rows_spread_ || kind.rows.front().position > kDecodeDepth ||
+            !may_repeat(kind, kind, 1)) {
+          continue;
+        }
+        if (Status status = run_once(kind); !status.ok()) return status;
+        if (Status status = run_on(kind, 1); !status.ok()) return status;
+      }
     }
     return {};
+  }
+
+  // The median of each kind, which a single slow step does not move; then all longer by what steps took on average
+  // beyond their kind's: throughput is a matter of the mean, and most of a machine's noise makes steps longer.
+  void take_samples() {
+    std::vector<const Kind*> kinds;
+    for (const Kind& kind : decodes_) kinds.push_back(&kind);
+    for (size_t k = 0; k < chunks_.size(); ++k) {
+      kinds.push_back(repeated_[k].durations.empty() ? &chunks_[k] : &repeated_[k]);
+    }
+    double sum = 0;
+    double count = 0;
+    for (const Kind* kind : kinds) {
+      const TimeNs middle = median(kind->durations);
+      samples_.push_back({kind->shape, middle});
+      for (const TimeNs duration : kind->durations) {
+        sum += std::min(static_cast<double>(duration) / static_cast<double>(std::max<TimeNs>(middle, 1)), kSlownessMax);
+      }
+      count += static_cast<double>(kind->durations.size());
+    }
+    const double slowness = count > 0 ? sum / count : 1;
+    for (CostSample& sample : samples_) {
+      sample.duration_ns = static_cast<TimeNs>(static_cast<double>(sample.duration_ns) * slowness);
+    }
   }
 
   Backend& backend_;
@@ -199,9 +255,11 @@ class Calibrator {
   const CalibrationOptions options_;
   StepProbe probe_;
   const TimeNs began_;
-  std::vector<Kind> chunks_;
+  uint32_t rows_spread_ = 1;    // of the probe
+  std::vector<Kind> chunks_;    // alone
+  std::vector<Kind> repeated_;  // each of them as load has it; never run where there was no time
+  std::vector<Kind> decodes_;
   std::vector<CostSample> samples_;  // that the costs are fitted to
-  std::vector<CostSample> all_;
 };
 
 }  // namespace

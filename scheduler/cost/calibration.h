@@ -2,9 +2,10 @@
 // first request: chunks of growing size, small ones beside decodes, chunks and decodes at depth, batches of decodes.
 // Short by design: the cost model learns the rest from the steps of real load.
 //
-// Each kind is run up to kCalibrationRepeats times, as far as there is time. The costs are fitted to the medians, which
-// a single slow step does not move, and then made longer by what all steps took on average beyond them. What would not
-// fit into the time that is left is not begun; the largest chunks are the first to go.
+// Each kind is run up to kCalibrationRepeats times, decodes a few steps on end, as far as there is time, of which none
+// gets more than its part: short steps are repeated more often. The costs are fitted to the medians, made longer by what
+// all steps took on average beyond those of their kinds. What would not fit into the time that is left is not begun; the
+// largest chunks are the first to go.
 //
 // Thread-safety: one thread, before the backend serves anyone (see step_probe.h).
 #pragma once
@@ -19,7 +20,7 @@
 
 namespace twostroke {
 
-constexpr int kCalibrationRepeats = 5;
+constexpr int kCalibrationRepeats = 12;
 
 struct CalibrationOptions {
   TimeNs time_max_ns = 2'500 * kMillisecondNs;  // about; one step may exceed it

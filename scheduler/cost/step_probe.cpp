@@ -34,10 +34,36 @@ Result<CostSample> StepProbe::extend(uint32_t tokens) {
   return sample;
 }
 
+uint32_t StepProbe::own_blocks_max() const {
+  const BackendInfo& info = backend_.info();
+  return blocks_for(static_cast<uint32_t>(info.step_tokens_max)) + static_cast<uint32_t>(info.step_rows_max);
+}
+
+uint32_t StepProbe::spread_rows_max(uint32_t positions) const {
+  const uint32_t used = blocks_for(depth_max_) + own_blocks_max();
+  const uint32_t each = std::max(positions / block_size_, 1U);
+  return 1 + (used < block_count_ ? (block_count_ - used) / each : 0);
+}
+
+Status StepProbe::spread(uint32_t rows, uint32_t positions) {
+  CHECK(rows > 0 && positions <= depth_ && rows <= spread_rows_max(positions), "copies of the chain must fit");
+  copies_ = rows - 1;
+  copy_blocks_ = positions / block_size_;
+  plan_.clear();
+  for (uint32_t i = 0; i < copies_ * copy_blocks_; ++i) {
+    plan_.copies.push_back({.source = i % copy_blocks_, .target = block_count_ - 1 - i});
+  }
+  // There is no step without a row.
+  next_block_ = blocks_for(depth_max_);
+  add_row(0, 1, /*samples=*/true, /*on_chain=*/false);
+  const Result<CostSample> sample = time_step({.decode_rows = 1, .decode_tokens = 1, .logit_tokens = 1});
+  return sample.ok() ? Status() : sample.status();
+}
+
 bool StepProbe::fits(std::span<const ProbeRow> rows) const {
   const BackendInfo& info = backend_.info();
   uint64_t tokens = 0;
-  uint64_t blocks = blocks_for(depth_max_);
+  uint64_t blocks = blocks_for(depth_max_) + uint64_t{copies_} * copy_blocks_;
   for (const ProbeRow& row : rows) {
     if (row.tokens == 0 || row.position > depth_) return false;
     if (uint64_t{row.position} + row.tokens > static_cast<uint64_t>(info.context_max)) return false;
@@ -90,7 +116,12 @@ void StepProbe::add_row(uint32_t position, uint32_t tokens, bool samples, bool o
   const auto first = tokens_.begin() + position;
   plan_.tokens.insert(plan_.tokens.end(), first, first + tokens);
   const uint32_t shared = on_chain ? row.block_count : position / block_size_;
-  for (uint32_t i = 0; i < row.block_count; ++i) plan_.blocks.push_back(i < shared ? i : next_block_++);
+  const auto index = static_cast<uint32_t>(plan_.rows.size());
+  const uint32_t copied = index > 0 && index <= copies_ ? std::min(copy_blocks_, shared) : 0;
+  const uint32_t copy_end = block_count_ - (copied > 0 ? (index - 1) * copy_blocks_ : 0);
+  for (uint32_t i = 0; i < row.block_count; ++i) {
+    plan_.blocks.push_back(i < copied ? copy_end - 1 - i : i < shared ? i : next_block_++);
+  }
   plan_.rows.push_back(row);
 }
 

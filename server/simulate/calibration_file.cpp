@@ -9,6 +9,8 @@
 namespace twostroke::simulate {
 namespace {
 
+constexpr double kCalibratedStepNsMax = 1e14;  // a day: no machine that serves takes longer for the largest step
+
 bool get_number(const nlohmann::json& value, double& number) {
   if (!value.is_number()) return false;
   number = value.get<double>();
@@ -56,22 +58,42 @@ Result<CalibrationFile> parse_calibration(std::string_view json, const std::stri
   const auto field = [&object](const char* name) {
     return object.is_object() ? object.value(name, nlohmann::json()) : nlohmann::json();
   };
-  const nlohmann::json tokens = field("token_ns");
-  const bool same_knots = field("knots") == nlohmann::json(kCostKnots);
-  CalibrationFile file;
-  bool complete = same_knots && tokens.is_array() && tokens.size() == kCostKnotCount && field("key").is_string();
-  for (size_t i = 0; complete && i < kCostKnotCount; ++i) complete = get_number(tokens[i], file.costs.token_ns[i]);
-  complete = complete && get_number(field("logit_ns"), file.costs.logit_ns) &&
-             get_number(field("prefill_position_ns"), file.costs.prefill_position_ns) &&
-             get_number(field("decode_position_ns"), file.costs.decode_position_ns) && file.costs.valid();
-  if (!complete) {
+  if (field("format").is_number() && field("format") != kCalibrationFormat) {
     return invalid_argument(source +
-                            " is no calibration of this version; `twostroke serve` writes one into its cache folder "
-                            "when it starts on an idle machine");
+                            " is a calibration of another version; `twostroke serve` writes a new one into its "
+                            "cache folder when it starts on an idle machine");
+  }
+  const nlohmann::json tokens = field("token_ns");
+  CalibrationFile file;
+  CostCoefficients& costs = file.costs;
+  bool complete = field("format").is_number() && field("knots") == nlohmann::json(kCostKnots) && tokens.is_array() &&
+                  tokens.size() == kCostKnotCount && field("key").is_string();
+  for (size_t i = 0; complete && i < kCostKnotCount; ++i) complete = get_number(tokens[i], costs.token_ns[i]);
+  complete = complete && get_number(field("logit_ns"), costs.logit_ns) &&
+             get_number(field("prefill_position_ns"), costs.prefill_position_ns) &&
+             get_number(field("decode_position_ns"), costs.decode_position_ns) && costs.valid();
+  const bool plausible =
+      complete && costs.token_ns.back() <= kCalibratedStepNsMax &&
+      std::max({costs.logit_ns, costs.prefill_position_ns, costs.decode_position_ns}) <= kCalibratedStepNsMax;
+  if (!plausible) {
+    return invalid_argument(source +
+                            " is no calibration, or is damaged; `twostroke serve` writes one into its cache "
+                            "folder when it starts on an idle machine");
   }
   file.key = field("key").get<std::string>();
   file.model = model_in(file.key);
   return file;
+}
+
+std::string calibration_text(const std::string& key, const CostCoefficients& costs) {
+  const nlohmann::json file = {{"format", kCalibrationFormat},
+                               {"key", key},
+                               {"knots", kCostKnots},
+                               {"token_ns", costs.token_ns},
+                               {"logit_ns", costs.logit_ns},
+                               {"prefill_position_ns", costs.prefill_position_ns},
+                               {"decode_position_ns", costs.decode_position_ns}};
+  return file.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
 Result<CalibrationFile> read_calibration(const std::string& path) {

@@ -1,5 +1,5 @@
-// Calibrations that `twostroke serve` leaves in its cache folder: what steps cost on this machine with a model
-// (scheduler/cost/calibration.h). Thread-safety: thread-safe.
+// The files that `twostroke serve` leaves in its cache folder (server/calibration_cache.h): what steps cost on this
+// machine with a model (scheduler/cost/calibration.h), as JSON. Thread-safety: thread-safe.
 #pragma once
 
 #include <string>
@@ -9,6 +9,9 @@
 #include "scheduler/cost/cost_model.h"
 
 namespace twostroke::simulate {
+
+// Raised when the layout changes, or what calibrations measure: older files are refused, and measured anew.
+constexpr int kCalibrationFormat = 2;
 
 struct CalibrationFile {
   std::string key;    // of which machine, model and settings it is, in words
@@ -26,5 +29,6 @@ std::string model_doubt(const CalibrationFile& file, const std::string& model);
 
 // The text of such a file; `source` names it in errors.
 Result<CalibrationFile> parse_calibration(std::string_view json, const std::string& source);
+std::string calibration_text(const std::string& key, const CostCoefficients& costs);
 
 }  // namespace twostroke::simulate

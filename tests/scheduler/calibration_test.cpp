@@ -136,6 +136,76 @@ TEST(StepProbe, RunsRowsOfAnyDepthBesideEachOther) {
   EXPECT_FALSE(probe.fits(rows)) << "more than a step carries";
 }
 
+// Passes steps on, and keeps the last one.
+class PlanWatcher final : public Backend {
+ public:
+  explicit PlanWatcher(Backend& inner) : inner_(inner) {}
+  const BackendInfo& info() const override { return inner_.info(); }
+  Status submit(const StepPlan& plan) override {
+    last_ = plan;
+    return inner_.submit(plan);
+  }
+  Status wait(StepResult& result) override { return inner_.wait(result); }
+
+  std::vector<BlockId> blocks_of(size_t row) const {
+    const auto first = last_.blocks.begin() + last_.rows[row].block_begin;
+    return {first, first + last_.rows[row].block_count};
+  }
+
+ private:
+  Backend& inner_;
+  StepPlan last_;
+};
+
+TEST(StepProbe, SpreadRowsReadNoBlockThatAnotherReads) {
+  Machine machine(sim_profiles()[0]);
+  PlanWatcher backend(*machine.backend);
+  StepProbe probe(backend, machine.clock);
+  ASSERT_TRUE(probe.extend(500).ok());
+  const std::vector<ProbeRow> rows = {{.position = 320}, {.position = 160}, {.position = 320}, {.position = 160}};
+  const auto shared = [&](size_t row, size_t other) {
+    const std::vector<BlockId> others = backend.blocks_of(other);
+    return std::ranges::any_of(backend.blocks_of(row),
+                               [&](BlockId block) { return std::ranges::count(others, block) > 0; });
+  };
+  ASSERT_TRUE(probe.run(rows).ok());
+  EXPECT_TRUE(shared(0, 1)) << "all read the chain";
+
+  ASSERT_TRUE(probe.spread(3, 256).ok());
+  ASSERT_TRUE(probe.run(rows).ok());
+  EXPECT_FALSE(shared(0, 1));
+  EXPECT_FALSE(shared(1, 2));
+  EXPECT_TRUE(shared(0, 2)) << "beyond what was copied";
+  EXPECT_FALSE(shared(1, 3));
+  EXPECT_TRUE(shared(0, 3)) << "more rows than have copies";
+  EXPECT_TRUE(machine.backend->faults().empty()) << machine.backend->faults().front();
+
+  // What there is room for is filled to the last block, and a chunk beside it still fits.
+  const uint32_t most = probe.spread_rows_max(496);
+  EXPECT_GT(most, 4u);
+  ASSERT_TRUE(probe.spread(most, 496).ok());
+  std::vector<ProbeRow> many(std::min(most, 63U), {.position = 496});
+  many.push_back({.position = 496, .tokens = 900, .decodes = false});
+  ASSERT_TRUE(probe.fits(many));
+  ASSERT_TRUE(probe.run(many).ok());
+  for (size_t row = 1; row + 1 < many.size(); ++row) EXPECT_FALSE(shared(row - 1, row)) << row;
+  EXPECT_TRUE(machine.backend->faults().empty()) << machine.backend->faults().front();
+}
+
+TEST(Calibration, DecodesReadMemoryOfTheirOwn) {
+  Machine machine(sim_profiles().front());
+  PlanWatcher backend(*machine.backend);
+  const auto calibration = calibrate(backend, machine.clock);
+  ASSERT_TRUE(calibration.ok());
+  int deep = 0;
+  for (const auto& [shape, duration_ns] : calibration->samples) {
+    if (shape.prefill_tokens > 0 || shape.decode_rows < 2 || shape.decode_context <= 256) continue;
+    ++deep;
+    EXPECT_LE(shape.decode_context, 8192u + shape.decode_rows) << "no more than what all can have copies of";
+  }
+  EXPECT_GE(deep, 4);
+}
+
 TEST(CostFit, FindsTheCoefficientsThatMadeTheTimes) {
   CostCoefficients truth;
   for (size_t i = 0; i < kCostKnotCount; ++i) truth.token_ns[i] = 5e6 * std::max(1.0, kCostKnots[i] / 100.0);

@@ -22,6 +22,7 @@ struct Options {
   int steps = 60;  // of each load
   uint32_t seed = 1;
   double calibration_seconds = 2.5;
+  bool samples = false;
   bool each = false;
 };
 
@@ -72,6 +73,10 @@ class Bench {
     while (probe_.depth() + 256 <= std::min(probe_.depth_max(), 1536U)) {
       if (const auto sample = probe_.extend(256); !sample.ok()) return sample.status();
     }
+    uint32_t spread = 1;
+    for (const Load& load : kLoads) spread = std::max(spread, load.decodes_max + 1);
+    spread = std::min(spread, probe_.spread_rows_max(probe_.depth()));
+    if (Status status = probe_.spread(spread, probe_.depth()); !status.ok()) return status;
     CostModel model(calibrated, CostModel::Prior::kCalibrated);
     std::mt19937 random(options_.seed);
     for (const Load& load : kLoads) {
@@ -174,6 +179,15 @@ int run(const Options& options) {
   }
   std::printf("%.1f us a logit token; %.3f us a position in prefill, %.3f us in decode\n", 1e-3 * costs.logit_ns,
               1e-3 * costs.prefill_position_ns, 1e-3 * costs.decode_position_ns);
+  if (options.samples) {
+    std::printf("\ndecodes,decode_context,prefill_tokens,prefill_context,measured_ms,calibrated_ms\n");
+    for (const CostSample& sample : calibration->samples) {
+      std::printf("%u,%llu,%u,%llu,%.3f,%.3f\n", sample.shape.decode_tokens,
+                  static_cast<unsigned long long>(sample.shape.decode_context), sample.shape.prefill_tokens,
+                  static_cast<unsigned long long>(sample.shape.prefill_context), to_seconds(sample.duration_ns) * 1e3,
+                  predict_ns(costs, sample.shape) * 1e-6);
+    }
+  }
   Bench bench(options, **backend);
   const Status status = bench.run(costs);
   if (!status.ok()) return std::fprintf(stderr, "bench_cost: %s\n", status.message().c_str()), 1;
@@ -193,6 +207,7 @@ int main(int argc, char** argv) {
   app.add_option("--calibration-seconds", options.calibration_seconds, "what the calibration may take")
       ->check(CLI::Range(0.1, 600.0))
       ->capture_default_str();
+  app.add_flag("--samples", options.samples, "print the steps that the calibration is fitted to, as CSV");
   app.add_flag("--each", options.each, "print every held-out step, as CSV");
   CLI11_PARSE(app, argc, argv);
   return twostroke::run(options);

@@ -64,7 +64,7 @@ TEST_F(CalibrationCache, IgnoresAFileThatIsDamagedOrOfSomethingElse) {
       "\xff\xfe",
       good.substr(0, good.size() / 2),
       with("a key", "b key"),
-      with("\"format\": 1", "\"format\": 2"),
+      with("\"format\": 2", "\"format\": 1"),
       with("\"logit_ns\": 0", "\"logit_ns\": -1"),
       with("\"logit_ns\"", "\"logit\""),
       with("\"decode_position_ns\": 12.5", "\"decode_position_ns\": null"),

@@ -15,8 +15,9 @@ using ::testing::HasSubstr;
 
 // 5 ms for every step, 1 ms more for each token.
 json calibration() {
-  json file = {{"format", 1},     {"key", "a model on a machine"}, {"knots", kCostKnots},
-               {"logit_ns", 0.0}, {"prefill_position_ns", 0.0},    {"decode_position_ns", 0.0}};
+  json file = {{"format", kCalibrationFormat}, {"key", "a model on a machine"},
+               {"knots", kCostKnots},          {"logit_ns", 0.0},
+               {"prefill_position_ns", 0.0},   {"decode_position_ns", 0.0}};
   for (const uint32_t tokens : kCostKnots) file["token_ns"].push_back(5e6 + 1e6 * tokens);
   return file;
 }
@@ -63,6 +64,15 @@ TEST(CalibrationFile, OthersAreRefused) {
   file = calibration();
   file["logit_ns"] = -1;
   EXPECT_THAT(message(file), HasSubstr("no calibration"));
+  file = calibration();
+  file["format"] = 1;
+  EXPECT_THAT(message(file), HasSubstr("c.json is a calibration of another version"));
+  file = calibration();
+  file.erase("format");
+  EXPECT_THAT(message(file), HasSubstr("no calibration"));
+  file = calibration();
+  file["token_ns"][19] = 1e300;
+  EXPECT_THAT(message(file), HasSubstr("no calibration")) << "a machine that slow refuses everything";
   file = calibration();
   file.erase("key");
   EXPECT_THAT(message(file), HasSubstr("no calibration"));

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "scheduler/cost/cost_model.h"
+#include "server/simulate/calibration_file.h"
 #include "tests/server/simulate/named_file.h"
 
 namespace twostroke::simulate {
@@ -245,7 +246,7 @@ TEST(SimulateCommand, SaysWhichLimitsOfTheSchedulerAreNotServes) {
 
 // One millisecond for each token.
 json millisecond_a_token() {
-  json costs = {{"format", 1},
+  json costs = {{"format", kCalibrationFormat},
                 {"knots", kCostKnots},
                 {"logit_ns", 0.0},
                 {"prefill_position_ns", 0.0},
