@@ -9,12 +9,13 @@ namespace {
 
 // Of the time, by the end of each part; what is left after the last repeats.
 constexpr double kChunksPart = 0.4;
-constexpr double kDepthPart = 0.55;
+constexpr double kDepthPart = 0.5;
 constexpr double kDecodesPart = 0.75;
 constexpr double kKindPart = 0.05;    // of the time, for all steps of one kind but the first
 constexpr uint32_t kChunkMin = 16;    // tokens; what fewer take, decodes tell
 constexpr uint32_t kDepthMin = 256;   // worth measuring at
 constexpr uint32_t kDepthMax = 4096;  // enough to see what context costs
+constexpr uint32_t kDeepenChunk = 256;
 constexpr uint32_t kDeepChunk = 64;
 constexpr uint32_t kDeepChunkDepth = 1024;
 // Beside a chunk: so many decodes, both about as deep as under load.
@@ -27,6 +28,7 @@ constexpr uint32_t kDecodeDepth = 256;
 constexpr uint32_t kSpreadPositionsMax = 8192;
 // Decodes mostly follow decodes, and each finds more of the weights in the processor's caches than the one before: a
 // run of a few is like what there is between chunks. Large batches are busy enough with other things.
+constexpr int kFirstDecodeRun = 2;  // so that time is left for large batches too
 constexpr int kDecodeRun = 8;
 constexpr int kLargeDecodeRun = 3;
 constexpr uint32_t kLargeDecodes = 16;
@@ -125,7 +127,7 @@ class Calibrator {
   Status deepen() {
     if (chunks_.empty()) return {};
     const auto step = static_cast<uint32_t>(backend_.info().step_tokens_max);
-    const uint32_t chunk = std::min({step, chunks_.back().rows.front().tokens, 512U});
+    const uint32_t chunk = std::min({step, chunks_.back().rows.front().tokens, kDeepenChunk});
     TimeNs chunk_ns = last_chunk_ns();
     while (probe_.depth() + chunk <= std::min(probe_.depth_max(), kDepthMax)) {
       if (probe_.depth() >= kDepthMin && !has_time(kDepthPart, chunk_ns)) break;
@@ -141,21 +143,23 @@ class Calibrator {
                : Status();
   }
 
-  // Batches of decodes at the beginning, at kDecodeDepth, and those that it is possible for at the end of the chain.
+  // Batches of decodes: as deep as most are under load, at the beginning, and at the end of the chain as many as it is
+  // possible for.
   Status decodes() {
-    const uint32_t deep_rows = rows_at(probe_.depth());
-    if (Status status = spread(deep_rows, probe_.depth()); !status.ok()) return status;
-    for (uint32_t count = 1; count <= deep_rows && probe_.depth() > kDecodeDepth; count *= 2) {
-      if (Status status = add_decodes(count, probe_.depth()); !status.ok()) return status;
+    const uint32_t depth = std::min(kDecodeDepth, probe_.depth());
+    if (Status status = spread(rows_at(depth), depth); !status.ok()) return status;
+    if (Status status = add_batches(depth, rows_spread_); !status.ok()) return status;
+    if (depth > 0) {
+      if (Status status = add_batches(0, options_.decode_rows_max); !status.ok()) return status;
     }
-    for (uint32_t count = 1; count <= options_.decode_rows_max; count *= 2) {
-      const uint32_t depth = std::min(kDecodeDepth, probe_.depth());
-      if (count > rows_spread_) {
-        if (Status status = spread(rows_at(depth), depth); !status.ok()) return status;
-      }
-      if (Status status = add_decodes(count, 0); !status.ok()) return status;
-      if (count > rows_spread_ || depth == 0) continue;
-      if (Status status = add_decodes(count, depth); !status.ok()) return status;
+    if (probe_.depth() <= kDecodeDepth || !has_time(kDecodesPart, 0)) return {};
+    if (Status status = spread(rows_at(probe_.depth()), probe_.depth()); !status.ok()) return status;
+    if (Status status = add_batches(probe_.depth(), rows_spread_); !status.ok()) return status;
+    return spread(rows_at(depth), depth);
+  }
+  Status add_batches(uint32_t position, uint32_t rows_max) {
+    for (uint32_t count = 1; count <= rows_max; count *= 2) {
+      if (Status status = add_decodes(count, position); !status.ok()) return status;
     }
     return {};
   }
@@ -175,16 +179,10 @@ class Calibrator {
               .durations = {}};
     const TimeNs expected_ns = decodes_.empty() ? 0 : decodes_.back().durations.front();
     if (!probe_.fits(kind.rows) || !has_time(kDecodesPart, expected_ns)) return {};
-    if (Status status = run_once(kind); !status.ok()) return status;
-    decodes_.push_back(std::move(kind));
-    return run_on(decodes_.back(), kDecodesPart);
-  }
-  // What is left of a run that has begun.
-  Status run_on(Kind& kind, double part) {
-    const int run = kind.rows.size() < kLargeDecodes ? kDecodeRun : kLargeDecodeRun;
-    for (int i = 1; i < run && may_repeat(kind, kind, part); ++i) {
+    for (int i = 0; i < kFirstDecodeRun && (i == 0 || may_repeat(kind, kind, kDecodesPart)); ++i) {
       if (Status status = run_once(kind); !status.ok()) return status;
     }
+    decodes_.push_back(std::move(kind));
     return {};
   }
 
@@ -215,12 +213,11 @@ class Calibrator {
         }
       }
       for (Kind& kind : decodes_) {
-        if (kind.rows.size() > rows_spread_ || kind.rows.front().position > kDecodeDepth ||
-            !may_repeat(kind, kind, 1)) {
-          continue;
+        if (kind.rows.front().position > kDecodeDepth) continue;
+        const int run = kind.rows.size() < kLargeDecodes ? kDecodeRun : kLargeDecodeRun;
+        for (int k = 0; k < run && may_repeat(kind, kind, 1); ++k) {
+          if (Status status = run_once(kind); !status.ok()) return status;
         }
-        if (Status status = run_once(kind); !status.ok()) return status;
-        if (Status status = run_on(kind, 1); !status.ok()) return status;
       }
     }
     return {};
