@@ -50,7 +50,7 @@ void declare(CLI::App& app, ServeConfig& c) {
       ->add_option("--threads", c.threads, "Compute threads of the cpu backend; 0: one per processor that it may use")
       ->check(Range(0u, kComputeThreadsMax));
   backend->add_option("--isa", c.isa, "Kernels of the cpu backend")
-      ->check(IsMember({"auto", "avx512", "avx2", "scalar"}));
+      ->check(IsMember({"auto", "amx", "avx512", "avx2", "scalar"}));
   backend
       ->add_option("--activations", c.activations,
                    "What the cpu backend multiplies quantised weights with; f32 is slower and more exact")

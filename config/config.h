@@ -50,7 +50,7 @@ struct ServeConfig {
   std::string backend = "cpu";       // cpu, sim, or the path of a plug-in (*.so)
   std::string plugin_args;           // passed to a plug-in as it is
   uint32_t threads = 0;              // compute threads; 0: one per processor that the process may use
-  std::string isa = "auto";          // auto, avx512, avx2, scalar
+  std::string isa = "auto";          // auto, amx, avx512, avx2, scalar
   std::string activations = "int8";  // int8, f32: what quantised weights are multiplied with
   std::string kv_dtype = "f16";      // f32, f16, q8 (8-bit codes with a scale for each key and value of a head)
   uint64_t kv_memory_mb = 0;         // memory for KV blocks; 0: chosen from the machine's memory

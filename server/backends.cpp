@@ -28,6 +28,7 @@ Isa isa(const ServeConfig& config) {
   if (config.isa == "scalar") return Isa::kScalar;
   if (config.isa == "avx2") return Isa::kAvx2;
   if (config.isa == "avx512") return Isa::kAvx512;
+  if (config.isa == "amx") return Isa::kAmx;
   return best_isa();
 }
 

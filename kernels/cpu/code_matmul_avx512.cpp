@@ -256,13 +256,16 @@ void multiply_codes_avx512(const PanelFormat* format, const void* panel, int32_t
                            const void* row, int64_t rows, float* out, int64_t out_stride, bool accumulate) {
   const uint8_t* weights = static_cast<const uint8_t*>(panel);
   const uint8_t* inputs = static_cast<const uint8_t*>(row);
-  const Outputs outputs = {out, out_stride, accumulate};
-  if (format->kind == PanelKind::kCode8) {
-    multiply_panels<PanelKind::kCode8, false, kInt8Codes>(*format, weights, panels, parts, inputs, rows, outputs);
-  } else if (format->kind == PanelKind::kCode6) {
-    multiply_kind<PanelKind::kCode6>(*format, weights, panels, parts, inputs, rows, outputs);
-  } else {
-    multiply_kind<PanelKind::kCode4>(*format, weights, panels, parts, inputs, rows, outputs);
+  for (int32_t p = 0; p < panels; p += kPanelsAtOnce, weights += kPanelsAtOnce * format->panel_bytes) {
+    const int32_t count = panels - p < kPanelsAtOnce ? panels - p : int32_t{kPanelsAtOnce};
+    const Outputs outputs = {out + p * kPanelOutputs, out_stride, accumulate};
+    if (format->kind == PanelKind::kCode8) {
+      multiply_panels<PanelKind::kCode8, false, kInt8Codes>(*format, weights, count, parts, inputs, rows, outputs);
+    } else if (format->kind == PanelKind::kCode6) {
+      multiply_kind<PanelKind::kCode6>(*format, weights, count, parts, inputs, rows, outputs);
+    } else {
+      multiply_kind<PanelKind::kCode4>(*format, weights, count, parts, inputs, rows, outputs);
+    }
   }
 }
 

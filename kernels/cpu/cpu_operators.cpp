@@ -14,6 +14,8 @@ std::unique_ptr<Operators> make_cpu_operators(CpuDevice& device, Isa isa) {
       return std::make_unique<VectorOperators>(device, *avx2_kernels());
     case Isa::kAvx512:
       return std::make_unique<VectorOperators>(device, *avx512_kernels());
+    case Isa::kAmx:
+      return std::make_unique<VectorOperators>(device, *amx_kernels());
   }
   CHECK(false, "an Isa that is not in the enumeration");
 }

@@ -38,6 +38,7 @@ double multiply_add_scalar(int64_t rounds, double factor, double addend) {
 // nullptr for the scalar set.
 const VectorKernels* kernels_of(Isa isa) {
   CHECK(isa_supported(isa), "this processor lacks the instruction set");
+  if (isa == Isa::kAmx) return amx_kernels();
   if (isa == Isa::kAvx512) return avx512_kernels();
   return isa == Isa::kAvx2 ? avx2_kernels() : nullptr;
 }

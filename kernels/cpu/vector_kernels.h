@@ -15,7 +15,7 @@ namespace twostroke {
 
 enum : int32_t {
   kTileRows = 6,         // rows of multiply_tile: 6 x 16 sums fill the 16 registers of AVX2
-  kPanelsAtOnce = 2,     // panels of multiply_codes: two share each load of activations where registers allow
+  kPanelsAtOnce = 2,     // panels that share each load of activations where registers allow
   kTilePositions = 64,   // positions of the context that one step of the running softmax takes
   kSlicePositions = 16,  // positions whose keys lie together
   kTileSlices = kTilePositions / kSlicePositions,
@@ -66,10 +66,10 @@ struct VectorKernels {
   void (*multiply_vector)(const PanelFormat* format, const void* panel, int32_t panels, const float* x, int64_t k,
                           float* out);
 
-  // out[r, 16 p + j] = (or += with `accumulate`) up to kPanelsAtOnce panels of codes times rows of quantised
-  // activations, which begin at `row` and follow each other. For each output, with groups of the weight in ascending
-  // order: dot, the exact sum of products of codes; then sum = fma(float(dot) * weight scale, activation scale, sum)
-  // and, where the weight has mins, sum = fma(weight min, sum of the group's activations, sum).
+  // out[r, 16 p + j] = (or += with `accumulate`) panels of codes, which follow each other, times rows of quantised
+  // activations, which begin at `row` and follow each other as well. For each output, with groups of the weight in
+  // ascending order: dot, the exact sum of products of codes; then sum = fma(float(dot) * weight scale, activation
+  // scale, sum) and, where the weight has mins, sum = fma(weight min, sum of the group's activations, sum).
   void (*multiply_codes)(const PanelFormat* format, const void* panel, int32_t panels, const Int8Format* parts,
                          const void* row, int64_t rows, float* out, int64_t out_stride, bool accumulate);
 
@@ -123,5 +123,7 @@ struct VectorKernels {
 const VectorKernels* avx2_kernels();
 // Only to be called where isa_supported(Isa::kAvx512).
 const VectorKernels* avx512_kernels();
+// Only to be called where isa_supported(Isa::kAmx).
+const VectorKernels* amx_kernels();
 
 }  // namespace twostroke

@@ -126,9 +126,9 @@ void VectorOperators::matmul_codes(const Tensor& out, const Int8Rows& in, const 
                               static_cast<int32_t>(count), &parts, inputs, row_end - row_begin, to, stride, add);
     };
     const int64_t whole_end = std::min(panel_end, out.cols / kPanelOutputs);
-    for (int64_t panel = panel_begin; panel < whole_end; panel += kPanelsAtOnce) {
-      multiply(panel, std::min<int64_t>(kPanelsAtOnce, whole_end - panel),
-               row_pointer<float>(out, row_begin) + panel * kPanelOutputs, out.stride, accumulate);
+    if (panel_begin < whole_end) {
+      multiply(panel_begin, whole_end - panel_begin, row_pointer<float>(out, row_begin) + panel_begin * kPanelOutputs,
+               out.stride, accumulate);
     }
     if (whole_end == panel_end) return;
     // The last panel has lanes that are no outputs.

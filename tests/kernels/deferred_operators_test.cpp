@@ -53,7 +53,7 @@ std::vector<float> run_layer(Device& device, Operators& operators) {
 }
 
 TEST(DeferredOperators, GiveTheBitsOfTheOperatorsThatTheyWrap) {
-  for (Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512}) {
+  for (Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kAmx}) {
     if (!isa_supported(isa)) continue;
     CpuDevice plain(2);
     DeferredDevice deferred(2);

@@ -28,7 +28,7 @@ class Determinism : public ::testing::TestWithParam<Isa> {
   std::mt19937_64 random_{42};
 };
 
-INSTANTIATE_TEST_SUITE_P(Isas, Determinism, ::testing::Values(Isa::kScalar, Isa::kAvx2, Isa::kAvx512),
+INSTANTIATE_TEST_SUITE_P(Isas, Determinism, ::testing::Values(Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kAmx),
                          [](const auto& test) { return isa_name(test.param); });
 
 std::vector<float> slice(const std::vector<float>& values, int64_t begin, int64_t end) {
@@ -100,17 +100,20 @@ TEST_P(Determinism, AMatmulOfManyRowsIsTheSameAcrossBlocksOfRows) {
 
 TEST(DeterminismOfInt8, AllVectorSetsGiveTheSameBits) {
   std::mt19937_64 random(5);
-  for (int64_t k : {48, 256, 288}) {
-    for (const WeightShape& shape : test::weight_shapes(40, k)) {
+  // One tile of rows and several, whole and not; weights of one block of k, of an odd number of groups, of several.
+  for (int64_t k : {48, 256, 288, 1024}) {
+    for (const WeightShape& shape : test::weight_shapes(70, k)) {
       if (shape.group == 0) continue;
-      SCOPED_TRACE(test::describe(shape));
-      const HostWeight host = test::random_weight(random, shape);
-      const std::vector<float> x = normal_floats(random, 13 * k);
-      std::vector<std::vector<float>> results;
-      for (const Isa isa : {Isa::kAvx2, Isa::kAvx512}) {
-        if (isa_supported(isa)) results.push_back(matmul(1, isa, ActivationType::kInt8, host, x));
+      for (const int64_t rows : {13, 16, 37, 64, 79}) {
+        SCOPED_TRACE(test::describe(shape) + ", rows " + std::to_string(rows));
+        const HostWeight host = test::random_weight(random, shape);
+        const std::vector<float> x = normal_floats(random, rows * k);
+        std::vector<std::vector<float>> results;
+        for (const Isa isa : {Isa::kAvx2, Isa::kAvx512, Isa::kAmx}) {
+          if (isa_supported(isa)) results.push_back(matmul(1, isa, ActivationType::kInt8, host, x));
+        }
+        for (size_t i = 1; i < results.size(); ++i) EXPECT_EQ(results[i], results[0]);
       }
-      for (size_t i = 1; i < results.size(); ++i) EXPECT_EQ(results[i], results[0]);
     }
   }
 }

@@ -31,7 +31,7 @@ class KnownAnswers : public ::testing::TestWithParam<Isa> {
   std::unique_ptr<Operators> operators_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Isas, KnownAnswers, ::testing::Values(Isa::kScalar, Isa::kAvx2, Isa::kAvx512),
+INSTANTIATE_TEST_SUITE_P(Isas, KnownAnswers, ::testing::Values(Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kAmx),
                          [](const auto& test) { return isa_name(test.param); });
 
 HostWeight matrix(int64_t n, int64_t k, std::vector<float> values) {

@@ -72,7 +72,7 @@ class KvCodesInAttention : public ::testing::TestWithParam<Isa> {
     if (!isa_supported(GetParam())) GTEST_SKIP() << "this processor lacks " << isa_name(GetParam());
   }
 };
-INSTANTIATE_TEST_SUITE_P(Isas, KvCodesInAttention, ::testing::Values(Isa::kScalar, Isa::kAvx2, Isa::kAvx512),
+INSTANTIATE_TEST_SUITE_P(Isas, KvCodesInAttention, ::testing::Values(Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kAmx),
                          [](const auto& test) { return isa_name(test.param); });
 
 // With keys off by dk and values by dv, a score is off by e = dk * sum |q| / sqrt(S), so that a weight is off by a

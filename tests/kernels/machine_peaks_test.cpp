@@ -43,7 +43,7 @@ TEST_P(MachinePeaksOf, ASmallBufferGivesFiniteNumbers) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Isas, MachinePeaksOf, testing::Values(Isa::kScalar, Isa::kAvx2, Isa::kAvx512),
+INSTANTIATE_TEST_SUITE_P(Isas, MachinePeaksOf, testing::Values(Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kAmx),
                          [](const auto& test) { return std::string(isa_name(test.param)); });
 
 TEST(MachinePeaks, TheBufferIsWithinItsBounds) {

@@ -35,7 +35,7 @@ class Parity : public ::testing::TestWithParam<Isa> {
   std::unique_ptr<Operators> vector_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Isas, Parity, ::testing::Values(Isa::kAvx2, Isa::kAvx512),
+INSTANTIATE_TEST_SUITE_P(Isas, Parity, ::testing::Values(Isa::kAvx2, Isa::kAvx512, Isa::kAmx),
                          [](const auto& test) { return isa_name(test.param); });
 
 TEST_P(Parity, Matmul) {

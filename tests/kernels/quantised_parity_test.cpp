@@ -42,7 +42,7 @@ class QuantisedParity : public ::testing::TestWithParam<Isa> {
   std::unique_ptr<Operators> vector_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Isas, QuantisedParity, ::testing::Values(Isa::kAvx2, Isa::kAvx512),
+INSTANTIATE_TEST_SUITE_P(Isas, QuantisedParity, ::testing::Values(Isa::kAvx2, Isa::kAvx512, Isa::kAmx),
                          [](const auto& test) { return isa_name(test.param); });
 
 TEST(QuantisedRow, StandsForTheNumbersWithinHalfAStep) {
@@ -148,7 +148,7 @@ TEST_P(QuantisedParity, Matmul) {
       if (n == 200 && k > 544) continue;
       for (const WeightShape& shape : test::weight_shapes(n, k)) {
         if (shape.group == 0) continue;
-        for (int64_t rows : {1, 2, 3, 5, 7, 13, 70}) {
+        for (int64_t rows : {1, 2, 3, 5, 7, 13, 16, 34, 70}) {
           SCOPED_TRACE(test::describe(shape) + ", rows " + std::to_string(rows));
           const HostWeight host = test::random_weight(random_, shape);
           const OwnedWeight weight(*scalar_, host);

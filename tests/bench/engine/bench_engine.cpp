@@ -161,7 +161,9 @@ int run(const Options& options) {
   CpuBackendOptions backend_options;
   backend_options.model_path = options.model;
   backend_options.threads = options.threads;
-  if (options.isa != "auto") backend_options.isa = options.isa == "avx512" ? Isa::kAvx512 : Isa::kAvx2;
+  for (const Isa isa : {Isa::kAvx2, Isa::kAvx512, Isa::kAmx}) {
+    if (options.isa == isa_name(isa)) backend_options.isa = isa;
+  }
   backend_options.activations = options.activations == "f32" ? ActivationType::kF32 : ActivationType::kInt8;
   const int batch_max = std::max(*std::max_element(options.batches.begin(), options.batches.end()),
                                  *std::max_element(options.prompts.begin(), options.prompts.end()));
@@ -223,7 +225,7 @@ int main(int argc, char** argv) {
   app.add_option("--model", options.model, "GGUF file")->required();
   app.add_option("--threads", options.threads, "0: as many as this process may run on")->check(CLI::Range(0, 512));
   app.add_option("--isa", options.isa, "kernels")
-      ->check(CLI::IsMember({"auto", "avx2", "avx512"}))
+      ->check(CLI::IsMember({"auto", "avx2", "avx512", "amx"}))
       ->capture_default_str();
   app.add_option("--activations", options.activations, "of products with coded weights")
       ->check(CLI::IsMember({"int8", "f32"}))

@@ -230,7 +230,7 @@ bool choose_isa(int& count, char** arguments) {
     if (!argument.starts_with(flag)) continue;
     std::copy(arguments + i + 1, arguments + count, arguments + i);
     --count;
-    for (const Isa known : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512}) {
+    for (const Isa known : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kAmx}) {
       if (argument != flag + isa_name(known) || !isa_supported(known)) continue;
       isa() = known;
       return true;
@@ -258,7 +258,7 @@ void show_peaks() {
 
 int main(int count, char** arguments) {
   if (!twostroke::choose_isa(count, arguments)) {
-    std::fprintf(stderr, "kernels_bench: --isa is scalar, avx2 or avx512, as this processor has it\n");
+    std::fprintf(stderr, "kernels_bench: --isa is scalar, avx2, avx512 or amx, as this processor has it\n");
     return 1;
   }
   benchmark::Initialize(&count, arguments);
