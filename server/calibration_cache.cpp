@@ -66,22 +66,29 @@ std::optional<CostCoefficients> calibrate_now(const ServeConfig& config, Backend
                  log_text(calibration.status().message()));
     return std::nullopt;
   }
-  const CostModel model(calibration->costs, CostModel::Prior::kCalibrated);
-  const auto most = static_cast<uint32_t>(backend.info().step_tokens_max);
-  spdlog::info(
-      "calibrated in {:.1f} s with {} steps: a decode takes {:.2f} ms, a step of {} tokens is worthwhile; off by "
-      "{:.0f} "
-      "% (median)",
-      to_seconds(calibration->duration_ns), calibration->samples.size(), 1e-6 * calibration->costs.token_ns[0],
-      model.worthwhile_tokens(most), 100 * calibration->error_ratio);
   const double waiting = (waited_seconds() - waited_before) / to_seconds(calibration->duration_ns);
   spdlog::debug("threads waited for a processor during {:.1f} % of it", 100 * waiting);
   keep = calibration->error_ratio <= kKeptCalibrationErrorMax && waiting <= kKeptCalibrationWaitingMax;
-  if (!keep) spdlog::warn("the machine was busy during the calibration: it is used, but not kept");
+  log_calibration(*calibration, static_cast<uint32_t>(backend.info().step_tokens_max), keep);
   return calibration->costs;
 }
 
 }  // namespace
+
+void log_calibration(const Calibration& calibration, uint32_t step_tokens_max, bool idle) {
+  const CostModel model(calibration.costs, CostModel::Prior::kCalibrated);
+  const std::string error =
+      idle ? fmt::format("; off by {:.0f} % (median)", 100 * calibration.error_ratio) : std::string();
+  spdlog::info(
+      "calibrated in {:.1f} s with {} kinds of step: a decode takes {:.2f} ms, a step of {} tokens is "
+      "worthwhile{}",
+      to_seconds(calibration.duration_ns), calibration.samples.size(), 1e-6 * calibration.costs.token_ns[0],
+      model.worthwhile_tokens(step_tokens_max), error);
+  if (idle) return;
+  spdlog::warn(
+      "the machine was busy during the calibration: predicted times may be far off until requests have run, and it is "
+      "not kept: the next start measures again");
+}
 
 std::string default_calibration_folder() {
   if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache == '/') {
@@ -113,21 +120,26 @@ std::string calibration_key(const ServeConfig& config, const BackendInfo& info) 
 
 std::optional<CostCoefficients> load_calibration(const std::string& folder, const std::string& key) {
   const fs::path path = path_of(folder, key);
-  std::error_code error;
-  const uintmax_t bytes = fs::file_size(path, error);
-  if (error) return std::nullopt;
-  if (bytes > kCalibrationBytesMax) {
-    spdlog::warn("the calibration in '{}' is ignored: it is too large", log_text(path.string()));
+  const auto ignore = [&path](std::string_view reason) {
+    spdlog::warn("the calibration in '{}' {}: measured anew", log_text(path.string()), reason);
     return std::nullopt;
-  }
+  };
+  std::error_code error;
+  const fs::file_status found = fs::status(path, error);
+  if (found.type() == fs::file_type::not_found) return std::nullopt;
+  if (error) return ignore("cannot be read (" + error.message() + ")");
+  if (!fs::is_regular_file(found)) return ignore("is no regular file");
+  const uintmax_t bytes = fs::file_size(path, error);
+  if (error) return ignore("cannot be read (" + error.message() + ")");
+  if (bytes > kCalibrationBytesMax) return ignore("is too large");
   std::ifstream stream(path, std::ios::binary);
+  if (!stream) return ignore("cannot be read");
   const std::string text{std::istreambuf_iterator<char>(stream), {}};
-  const auto file = simulate::parse_calibration(text, log_text(path.string()));
-  if (file.ok() && file->key == key) return file->costs;
-  spdlog::warn(
-      "a calibration is ignored: {}",
-      file.ok() ? log_text(path.string()) + " is of another model, machine or version" : file.status().message());
-  return std::nullopt;
+  const auto file = simulate::parse_calibration(text, path.string());
+  if (file.status().code() == StatusCode::kUnsupported) return ignore("is of another version");
+  if (!file.ok()) return ignore("is damaged");
+  if (file->key != key) return ignore("is of another model, machine or version");
+  return file->costs;
 }
 
 void store_calibration(const std::string& folder, const std::string& key, const CostCoefficients& costs) {

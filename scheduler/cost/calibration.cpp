@@ -32,8 +32,6 @@ constexpr int kFirstDecodeRun = 2;  // so that time is left for large batches to
 constexpr int kDecodeRun = 8;
 constexpr int kLargeDecodeRun = 3;
 constexpr uint32_t kLargeDecodes = 16;
-constexpr TimeNs kMeasurableNs = 1'000;  // a step that takes less takes no time
-
 constexpr double kSlownessMax = 2;  // of one step that counts, against the median of its kind
 
 TimeNs median(std::vector<TimeNs> durations) {
@@ -57,7 +55,7 @@ class Calibrator {
     take_samples();
     Calibration calibration;
     calibration.duration_ns = clock_.now() - began_;
-    if (std::ranges::all_of(samples_, [](const CostSample& s) { return s.duration_ns < kMeasurableNs; })) {
+    if (std::ranges::all_of(samples_, [](const CostSample& s) { return s.duration_ns < kMeasurableStepNs; })) {
       return unsupported("the backend's steps take no time that could be measured");
     }
     calibration.costs = fit_costs(samples_, guess_costs(backend_.info()));
@@ -172,13 +170,14 @@ class Calibrator {
     rows_spread_ = rows;
     return probe_.spread(rows, positions);
   }
-  // Unless they do not fit, or there is no time.
+  // Unless they do not fit, or there is no time. One kind there is in any case: all that is told of decodes would be a
+  // guess else.
   Status add_decodes(uint32_t count, uint32_t position) {
     Kind kind{.rows = std::vector<ProbeRow>(count, {.position = position, .tokens = 1, .decodes = true}),
               .shape = {},
               .durations = {}};
     const TimeNs expected_ns = decodes_.empty() ? 0 : decodes_.back().durations.front();
-    if (!probe_.fits(kind.rows) || !has_time(kDecodesPart, expected_ns)) return {};
+    if (!probe_.fits(kind.rows) || (!decodes_.empty() && !has_time(kDecodesPart, expected_ns))) return {};
     for (int i = 0; i < kFirstDecodeRun && (i == 0 || may_repeat(kind, kind, kDecodesPart)); ++i) {
       if (Status status = run_once(kind); !status.ok()) return status;
     }

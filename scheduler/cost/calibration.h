@@ -3,9 +3,9 @@
 // Short by design: the cost model learns the rest from the steps of real load.
 //
 // Each kind is run up to kCalibrationRepeats times, decodes a few steps on end, as far as there is time, of which none
-// gets more than its part: short steps are repeated more often. The costs are fitted to the medians, made longer by what
-// all steps took on average beyond those of their kinds. What would not fit into the time that is left is not begun; the
-// largest chunks are the first to go.
+// gets more than its part: short steps are repeated more often. The costs are fitted to the medians, made longer by
+// what all steps took on average beyond those of their kinds. What would not fit into the time that is left is not
+// begun; the largest chunks are the first to go, and one decode is always measured.
 //
 // Thread-safety: one thread, before the backend serves anyone (see step_probe.h).
 #pragma once
@@ -21,6 +21,7 @@
 namespace twostroke {
 
 constexpr int kCalibrationRepeats = 12;
+constexpr TimeNs kMeasurableStepNs = 1'000;  // a step that takes less takes no time
 
 struct CalibrationOptions {
   TimeNs time_max_ns = 2'500 * kMillisecondNs;  // about; one step may exceed it

@@ -3,6 +3,8 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include "kernels/printable.h"
+
 namespace twostroke {
 
 void start_logging(const std::string& level, const std::string& format) {
@@ -19,23 +21,13 @@ void start_logging(const std::string& level, const std::string& format) {
 
 std::string log_text(std::string_view text) {
   static constexpr size_t kBytesMax = 200;
-  static constexpr char kHex[] = "0123456789abcdef";
   std::string out;
   for (const char c : text.substr(0, kBytesMax)) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (byte < 0x20 || byte == 0x7f) {
-      out += "\\u00";
-      out += kHex[byte >> 4];
-      out += kHex[byte & 15];
-    } else {
-      out += c;
-    }
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
   }
   if (text.size() > kBytesMax) out += "...";
-  return out;
+  return printable(out);
 }
 
 }  // namespace twostroke

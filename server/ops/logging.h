@@ -11,7 +11,8 @@ namespace twostroke {
 // `level`: debug, info, warn or error. `format`: text or json. Call once, at the start.
 void start_logging(const std::string& level, const std::string& format);
 
-// `text` with control characters, quotes and backslashes escaped, and cut to 200 bytes: safe inside a quoted log field.
+// `text` with control characters (kernels/printable.h), quotes and backslashes escaped, and cut to 200 bytes: safe
+// inside a quoted log field.
 std::string log_text(std::string_view text);
 
 }  // namespace twostroke

@@ -1,6 +1,7 @@
 #include "server/simulate/calibration_file.h"
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -9,7 +10,7 @@
 namespace twostroke::simulate {
 namespace {
 
-constexpr double kCalibratedStepNsMax = 1e14;  // a day: no machine that serves takes longer for the largest step
+constexpr size_t kKeyShownBytesMax = 200;
 
 bool get_number(const nlohmann::json& value, double& number) {
   if (!value.is_number()) return false;
@@ -29,6 +30,39 @@ std::string model_in(const std::string& key) {
   const size_t comma = key.rfind(", ", size_text);
   return comma == std::string::npos || comma < begin ? std::string() : key.substr(begin, comma - begin);
 }
+
+// What is between `before` and the end of its part of the key; "": there is no such part.
+std::string_view part_of(std::string_view key, std::string_view before) {
+  const size_t found = key.find(before);
+  if (found == std::string_view::npos) return {};
+  std::string_view part = key.substr(found + before.size());
+  part = part.substr(0, part.find("; "));
+  while (part.ends_with(' ')) part.remove_suffix(1);
+  return part;
+}
+
+// The number that `text` begins with, which is taken from it together with `after`; 0: it does not begin so.
+uint32_t take_number(std::string_view& text, std::string_view after) {
+  uint32_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc()) return 0;
+  text.remove_prefix(static_cast<size_t>(end - text.data()));
+  if (!text.starts_with(after)) return 0;
+  text.remove_prefix(after.size());
+  return number;
+}
+
+void read_key(CalibrationFile& file) {
+  file.model = model_in(file.key);
+  file.backend = part_of(file.key, "; backend ");
+  file.processor = part_of(file.key, "; processor ");
+  std::string_view steps = part_of(file.key, "; steps of ");
+  file.step_tokens_max = take_number(steps, " tokens and ");
+  file.step_rows_max = take_number(steps, " rows");
+}
+
+// As it names itself: "cpu (avx2, 2 threads)".
+std::string backend_words(const CalibrationFile& file) { return file.backend.substr(file.backend.find(' ') + 1); }
 
 // Letters and digits, in lower case: what names of one model have in common.
 std::string plain(std::string_view name) {
@@ -53,15 +87,39 @@ std::string model_doubt(const CalibrationFile& file, const std::string& model) {
          "' is simulated: its step times may be those of another model";
 }
 
+std::string machine_doubt(const CalibrationFile& file, const Hardware& hardware) {
+  if (!hardware.accelerator || (file.backend != "cpu" && !file.backend.starts_with("cpu "))) return {};
+  return "the calibration is of a processor, " + backend_words(file) + ", and " + hardware.name +
+         " is none: its step times are those of another machine";
+}
+
+std::string limits_doubt(const CalibrationFile& file, const SchedulerLimits& limits) {
+  const uint32_t rows = std::min(limits.max_running, limits.max_step_tokens);
+  if (file.step_tokens_max == 0 || file.step_rows_max == 0) return {};
+  if (file.step_tokens_max == limits.max_step_tokens && file.step_rows_max == rows) return {};
+  return "the calibrated server had steps of " + std::to_string(file.step_tokens_max) + " tokens and " +
+         std::to_string(file.step_rows_max) + " sequences, and " + std::to_string(limits.max_step_tokens) + " and " +
+         std::to_string(rows) + " are simulated: to predict that server give --max-step-tokens " +
+         std::to_string(file.step_tokens_max) + " --max-running " + std::to_string(file.step_rows_max);
+}
+
+std::string calibrated_words(const CalibrationFile& file) {
+  std::string words;
+  for (const std::string& part : {file.model, backend_words(file), file.processor}) {
+    if (!part.empty()) words += (words.empty() ? "" : ", ") + part;
+  }
+  return words.empty() ? file.key.substr(0, kKeyShownBytesMax) : words;
+}
+
 Result<CalibrationFile> parse_calibration(std::string_view json, const std::string& source) {
   const auto object = nlohmann::json::parse(json, nullptr, /*allow_exceptions=*/false);
   const auto field = [&object](const char* name) {
     return object.is_object() ? object.value(name, nlohmann::json()) : nlohmann::json();
   };
   if (field("format").is_number() && field("format") != kCalibrationFormat) {
-    return invalid_argument(source +
-                            " is a calibration of another version; `twostroke serve` writes a new one into its "
-                            "cache folder when it starts on an idle machine");
+    return unsupported(source +
+                       " is a calibration of another version; `twostroke serve` writes a new one into its cache "
+                       "folder when it starts on an idle machine");
   }
   const nlohmann::json tokens = field("token_ns");
   CalibrationFile file;
@@ -73,7 +131,7 @@ Result<CalibrationFile> parse_calibration(std::string_view json, const std::stri
              get_number(field("prefill_position_ns"), costs.prefill_position_ns) &&
              get_number(field("decode_position_ns"), costs.decode_position_ns) && costs.valid();
   const bool plausible =
-      complete && costs.token_ns.back() <= kCalibratedStepNsMax &&
+      complete && costs.token_ns.front() >= kCalibratedStepNsMin && costs.token_ns.back() <= kCalibratedStepNsMax &&
       std::max({costs.logit_ns, costs.prefill_position_ns, costs.decode_position_ns}) <= kCalibratedStepNsMax;
   if (!plausible) {
     return invalid_argument(source +
@@ -81,7 +139,7 @@ Result<CalibrationFile> parse_calibration(std::string_view json, const std::stri
                             "folder when it starts on an idle machine");
   }
   file.key = field("key").get<std::string>();
-  file.model = model_in(file.key);
+  read_key(file);
   return file;
 }
 

@@ -1,12 +1,15 @@
 #include "server/simulate/command.h"
 
+#include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <fstream>
 #include <new>
 #include <ostream>
 #include <set>
 #include <utility>
 
+#include "kernels/printable.h"
 #include "server/simulate/calibration_file.h"
 #include "server/simulate/chrome_trace.h"
 #include "server/simulate/options.h"
@@ -27,8 +30,9 @@ struct Plan {
   SyntheticOptions synthetic;
   SimulationOptions simulation;
   std::string workload;           // in words
-  std::string calibration;        // likewise; "": none
-  std::string calibration_doubt;  // why it may be of another model
+  std::string calibration;        // its key; "": none
+  std::string calibration_words;  // what it is of
+  std::string calibration_doubt;  // why it may be of something else
 };
 
 Result<std::map<std::string, double>> parse_prices(const std::vector<std::string>& texts) {
@@ -47,7 +51,9 @@ Result<std::map<std::string, double>> parse_prices(const std::vector<std::string
     }
     const Result<Hardware> hardware = find_hardware(text.substr(0, equals));
     if (!hardware.ok()) return hardware.status();
-    prices[hardware->name] = price;
+    if (!prices.emplace(hardware->name, price).second) {
+      return invalid_argument("--price is given twice for " + hardware->name + ": leave one out");
+    }
   }
   return prices;
 }
@@ -143,7 +149,12 @@ Status plan_calibration(const SimulateOptions& options, Plan& plan) {
   Result<CalibrationFile> file = read_calibration(options.calibration);
   if (!file.ok()) return file.status();
   plan.calibration = file->key;
-  plan.calibration_doubt = model_doubt(*file, options.model);
+  plan.calibration_words = calibrated_words(*file);
+  for (const std::string& doubt :
+       {model_doubt(*file, options.model), machine_doubt(*file, plan.fleets.front().groups.front().hardware),
+        limits_doubt(*file, options.limits)}) {
+    if (!doubt.empty()) plan.calibration_doubt += (plan.calibration_doubt.empty() ? "" : "; ") + doubt;
+  }
   plan.simulation.limits.costs = file->costs;
   plan.simulation.calibrated = [costs = file->costs](const StepShape& shape) {
     return predict_ns(costs, shape) * 1e-9;
@@ -205,19 +216,24 @@ Result<SimulationResult> run_once(const SimulateOptions& options, const Plan& pl
   return result;
 }
 
-// How many requests may miss before a rate is known to be too high: a share of all of them, which are counted once.
-Result<uint64_t> allowed_misses(const SimulateOptions& options, const Plan& plan) {
+struct RequestCounts {
+  uint64_t all = 0;
+  uint64_t too_long = 0;  // for the fleet
+};
+
+Result<RequestCounts> count_requests(const SimulateOptions& options, const Plan& plan, size_t fleet) {
   Result<std::unique_ptr<Workload>> workload = open_workload(options, plan, 1);
   if (!workload.ok()) return workload.status();
+  const uint32_t tokens_max = sequence_tokens_max(plan.machines[fleet]);
   Arrival arrival;
-  uint64_t count = 0;
+  RequestCounts counts;
   while (true) {
     const Result<bool> more = (*workload)->next(arrival);
     if (!more.ok()) return more.status();
-    if (!*more) break;
-    ++count;
+    if (!*more) return counts;
+    ++counts.all;
+    if (arrival.prompt_tokens >= tokens_max) ++counts.too_long;
   }
-  return static_cast<uint64_t>((1 - options.good_share) * static_cast<double>(count));
 }
 
 Result<FleetReport> simulate_fleet(const SimulateOptions& options, const Plan& plan, size_t fleet, ProgressBar& bar) {
@@ -226,11 +242,18 @@ Result<FleetReport> simulate_fleet(const SimulateOptions& options, const Plan& p
   SimulationOptions simulation = plan.simulation;
   simulation.on_progress = [&bar](double progress) { bar.show(progress); };
   if (options.find_max_rate) {
-    const Result<uint64_t> misses = allowed_misses(options, plan);
-    if (!misses.ok()) return misses.status();
+    const Result<RequestCounts> counts = count_requests(options, plan, fleet);
+    if (!counts.ok()) return counts.status();
     // A window in seconds holds other requests at every rate of a synthetic workload.
     const bool counted = !options.workload.empty() || options.for_seconds == 0;
-    if (counted) simulation.misses_max = *misses;
+    if (counted && counts->all > 0 && counts->too_long == counts->all) {
+      report.max_rate.emplace();
+      report.max_rate->failed.offered = report.max_rate->failed.too_long = counts->all;
+      return report;
+    }
+    // So many may miss before a rate is known to be too high.
+    const double misses = (1 - options.good_share) * static_cast<double>(counts->all);
+    if (counted) simulation.misses_max = static_cast<uint64_t>(misses);
     MaxRateOptions search;
     search.start = options.workload.empty() ? options.rate : options.rate_scale;
     search.good_share_min = options.good_share;
@@ -272,6 +295,43 @@ Result<FleetReport> simulate_fleet(const SimulateOptions& options, const Plan& p
   return report;
 }
 
+Status not_writable(const std::string& path) {
+  return invalid_argument("the results could not be written to '" + path +
+                          "'; does its folder exist, and may this user write there?");
+}
+
+// Before a run that may take long. A pipe is not tried: its reader would take that for the end.
+Status check_writable(const std::string& path) {
+  namespace fs = std::filesystem;
+  if (path.empty() || path == "-") return {};
+  std::error_code error;  // then it is no folder, and is tried
+  const bool is_new = !fs::exists(fs::symlink_status(path, error));
+  if (fs::exists(path, error) && !fs::is_regular_file(path, error)) {
+    return fs::is_directory(path, error) ? not_writable(path) : Status();
+  }
+  if (!std::ofstream(path, std::ios::binary | std::ios::app)) return not_writable(path);
+  if (is_new) fs::remove(path, error);  // a run that fails leaves nothing
+  return {};
+}
+
+// Requests that are too long for all fleets tell nothing of any.
+Status check_fits(const Report& report, const Plan& plan) {
+  uint32_t tokens_max = 0;
+  uint64_t offered = 0;
+  for (size_t i = 0; i < report.fleets.size(); ++i) {
+    const FleetReport& fleet = report.fleets[i];
+    const SimulationResult& result =
+        fleet.max_rate && fleet.max_rate->rate == 0 ? fleet.max_rate->failed : fleet.result;
+    if (!result.none_fits()) return {};
+    tokens_max = std::max(tokens_max, sequence_tokens_max(plan.machines[i]));
+    offered = result.offered;
+  }
+  return invalid_argument("none of the " + std::to_string(offered) + " requests fits: a sequence has at most " +
+                          std::to_string(tokens_max) +
+                          " tokens here, of prompt and answer together, and every prompt alone has as many or more; "
+                          "give shorter ones, or more --context-max or --kv-memory-mb");
+}
+
 Status write_results(const SimulateOptions& options, const Report& report, std::ostream& out) {
   if (options.json == "-") {
     write_json(report, out);
@@ -283,20 +343,22 @@ Status write_results(const SimulateOptions& options, const Report& report, std::
   write_json(report, file);
   file.close();
   if (file) return {};
-  return invalid_argument("the results could not be written to '" + options.json + "'; does its folder exist?");
+  return not_writable(options.json);
 }
 
 int simulate_fleets(const SimulateOptions& options, std::ostream& out, std::ostream& err, bool show_progress) {
   const auto fail = [&err](const Status& status) {
-    err << "twostroke simulate: " << status.message() << "\n";
+    err << "twostroke simulate: " << printable(status.message()) << "\n";
     return 1;
   };
+  if (Status status = check_writable(options.json); !status.ok()) return fail(status);
   Result<Plan> plan = make_plan(options);
   if (!plan.ok()) return fail(plan.status());
   Report report;
   report.model = plan->model;
   report.workload = plan->workload;
   report.calibration = plan->calibration;
+  report.calibration_words = plan->calibration_words;
   report.calibration_doubt = plan->calibration_doubt;
   report.limits = plan->simulation.limits;
   report.rate_unit = options.workload.empty() ? "requests/s" : "times the trace's rate";
@@ -310,6 +372,7 @@ int simulate_fleets(const SimulateOptions& options, std::ostream& out, std::ostr
     if (!one.ok()) return fail(one.status());
     report.fleets.push_back(std::move(*one));
   }
+  if (Status status = check_fits(report, *plan); !status.ok()) return fail(status);
   if (Status status = write_results(options, report, out); !status.ok()) return fail(status);
   if (report.fleets.front().trace_full) {
     err << "twostroke simulate: the trace is full after " << kTraceEventsMax

@@ -8,8 +8,8 @@
 namespace twostroke::simulate {
 
 // `arguments` are those behind the sub-command's name. Returns the exit code: 0; 1 with the reason on `err` (a file, a
-// model that does not fit, targets that no rate meets); 2 for wrong arguments. A progress bar goes to `err` when it is
-// the terminal's (`show_progress`).
+// model or requests that do not fit, targets that every rate meets); 2 for wrong arguments. A progress bar goes to
+// `err` when it is the terminal's (`show_progress`).
 int simulate_command(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err,
                      bool show_progress);
 

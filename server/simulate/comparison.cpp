@@ -9,14 +9,19 @@ namespace twostroke::simulate {
 namespace {
 
 void find_cheapest(const Report& report, std::vector<size_t> places, Comparison& comparison) {
+  const auto priced = [](const FleetReport& fleet) { return fleet.fleet.price_per_hour().has_value(); };
+  if (places.size() < 2 || std::ranges::none_of(report.fleets, priced)) return;
   std::vector<double> prices(report.fleets.size());
   for (const size_t place : places) {
-    const std::optional<TokenPrice> price = token_price(report.fleets[place]);
-    if (!price) return;
-    prices[place] = price->output;
+    if (const std::optional<TokenPrice> price = token_price(report.fleets[place])) {
+      prices[place] = price->output;
+    } else {
+      comparison.unpriced.push_back(place);
+    }
   }
+  if (!comparison.unpriced.empty()) return;
   std::ranges::stable_sort(places, {}, [&prices](size_t place) { return prices[place]; });
-  if (places.size() < 2 || prices[places[1]] <= prices[places[0]] * (1 + kEqualWithin)) return;
+  if (prices[places[1]] <= prices[places[0]] * (1 + kEqualWithin)) return;
   comparison.cheapest = places[0];
   comparison.next_price = prices[places[1]];
 }

@@ -28,7 +28,8 @@ struct Comparison {
   // For a million output tokens, of `equals` that keep up, or of all at their highest rates; nullopt: not all of those
   // have prices, or two cost the same.
   std::optional<size_t> cheapest;
-  double next_price = 0;  // of the next, as TokenPrice::output
+  std::vector<size_t> unpriced;  // of those, what has no price, where another fleet has one
+  double next_price = 0;         // of the next, as TokenPrice::output
 };
 Comparison compare(const Report& report);
 

@@ -20,12 +20,14 @@ Hardware make_profile(const char* name, double tflops, double gb_per_s, double m
   hardware.compute_efficiency = compute_efficiency;
   hardware.memory_efficiency = memory_efficiency;
   hardware.link_bytes_per_second = link_gb_per_s * 1e9;
+  hardware.accelerator = true;
   return hardware;
 }
 
 Hardware two_core_cpu() {
   Hardware cpu = make_profile("CPU-2", 0.19, 14, 8, 0.9, 0.9, 0);
   cpu.step_overhead_us = 200;
+  cpu.accelerator = false;
   return cpu;
 }
 

@@ -48,6 +48,7 @@ struct Hardware {
   double link_bytes_per_second = 0;      // one direction, between devices of one machine; 0: it has none
   double link_latency_us = 10;           // of one exchange over it
   std::optional<double> price_per_hour;  // of one device, in any currency
+  bool accelerator = false;              // surely: a profile file does not say
 };
 
 std::span<const Hardware> hardware_profiles();

@@ -11,6 +11,7 @@ double lone_tail_seconds(const SimulationResult& result) {
 }
 
 Load load_of(const SimulationResult& result) {
+  if (result.none_fits()) return Load::kNoneFits;
   const auto refused = static_cast<double>(result.refused);
   if (result.finished == 0 || refused > kEqualWithin * static_cast<double>(result.offered)) return Load::kFallsBehind;
   const double tail = tail_seconds(result);

@@ -28,7 +28,8 @@ constexpr double kBacklogMax = 0.05;
 // Results that differ by less are of one worth: another seed may turn them round.
 constexpr double kEqualWithin = 0.01;
 
-enum class Load { kKeepsUp, kFallsBehind, kTooShort };
+// kNoneFits: all requests are too long for the machines, so there is nothing to judge.
+enum class Load { kKeepsUp, kFallsBehind, kTooShort, kNoneFits };
 Load load_of(const SimulationResult& result);
 
 double tail_seconds(const SimulationResult& result);

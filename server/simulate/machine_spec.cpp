@@ -114,4 +114,15 @@ Result<MachineSpec> make_machine(const Group& group, const Model& model, const M
   return spec;
 }
 
+uint32_t sequence_tokens_max(const std::vector<MachineSpec>& machines) {
+  uint64_t tokens = UINT32_MAX;
+  for (const MachineSpec& machine : machines) {
+    const BackendInfo& info = machine.info;
+    const uint64_t kv_tokens =
+        uint64_t{static_cast<uint32_t>(info.block_count)} * static_cast<uint32_t>(info.block_size);
+    tokens = std::min({tokens, static_cast<uint64_t>(info.context_max), kv_tokens});
+  }
+  return static_cast<uint32_t>(tokens);
+}
+
 }  // namespace twostroke::simulate

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "backend/backend.h"
 #include "backend/sim/machine.h"
@@ -53,5 +54,8 @@ struct MachineSpec {
 // Errors: kInvalidArgument with the numbers, when the model and one request do not fit.
 Result<MachineSpec> make_machine(const Group& group, const Model& model, const MachineOptions& options,
                                  const SchedulerLimits& limits, uint32_t fleet_replicas);
+
+// Tokens of prompt and answer together that every machine of a fleet can hold: by its context and its KV memory.
+uint32_t sequence_tokens_max(const std::vector<MachineSpec>& machines);
 
 }  // namespace twostroke::simulate

@@ -173,7 +173,8 @@ void declare_results(CLI::App& app, SimulateOptions& o) {
   results->add_option("--tpot-ms", o.tpot_ms, "And if its other tokens take this on average; 0: no matter")
       ->check(RealRange(0.0, 1e9));
   results->add_flag("--find-max-rate", o.find_max_rate,
-                    "Find the highest rate (of a trace: --rate-scale) at which enough requests are good");
+                    "Find the highest rate (of a trace: --rate-scale) at which enough requests are good; in the place "
+                    "of --rate");
   results->add_option("--good-share", o.good_share, "How many are enough, of all that arrive")
       ->check(RealRange(0.01, 1.0));
   results->add_option("--json", o.json, "Write the results to this file as JSON; - writes them in the table's place");
@@ -253,6 +254,13 @@ SimulateCommand parse_simulate_command(const std::vector<std::string>& arguments
   }
   if (options.workload.empty() && given("--rate-scale")) {
     err << "twostroke simulate: --rate-scale is for a trace (--workload); use --rate\n";
+    command.exit_code = kUsageError;
+    return command;
+  }
+  for (const char* flag : {"--rate", "--rate-scale"}) {
+    if (!options.find_max_rate || !given(flag)) continue;
+    err << "twostroke simulate: --find-max-rate finds the rate itself: leave out " << flag
+        << ", or leave out --find-max-rate to see what happens at that one\n";
     command.exit_code = kUsageError;
     return command;
   }

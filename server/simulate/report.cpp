@@ -29,7 +29,7 @@ Miss mostly_missed(const SimulationResult& result) {
 std::optional<TokenPrice> token_price(const FleetReport& report) {
   const std::optional<double> per_hour = report.fleet.price_per_hour();
   const SimulationResult& result = report.result;
-  if (!per_hour || result.output_tokens == 0) return std::nullopt;
+  if (!per_hour || result.good == 0 || result.output_tokens == 0) return std::nullopt;
   const double money = *per_hour * span_seconds(result) / 3600;
   const auto output = static_cast<double>(result.output_tokens);
   return TokenPrice{.output = money / output * 1e6,

@@ -26,8 +26,9 @@ struct FleetReport {
 struct Report {
   Model model;
   std::string workload;           // in words
-  std::string calibration;        // of which step times come; "": the roofline
-  std::string calibration_doubt;  // why it may be of another model; "": it is not
+  std::string calibration;        // the key of that which step times come from; "": the roofline
+  std::string calibration_words;  // what it is of, for people
+  std::string calibration_doubt;  // why it may be of something else; "": it is not
   std::string rate_unit;          // of max_rate: "requests/s", "times the trace's rate"
   RouterPolicy router = RouterPolicy::kRoundRobin;
   SchedulerLimits limits;
@@ -47,7 +48,7 @@ struct Binding {
 };
 Binding binding_of(const GroupResult& group);
 
-// Money for a million tokens at the fleet's price; nullopt without prices or tokens.
+// Money for a million tokens at the fleet's price; nullopt without prices, or where no answer is good.
 struct TokenPrice {
   double output = 0;  // all of the money over output tokens
   double all = 0;     // over prompt and output tokens

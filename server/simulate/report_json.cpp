@@ -86,7 +86,7 @@ ordered_json group_json(const GroupResult& group) {
 }
 
 ordered_json load_json(const SimulationResult& result) {
-  constexpr const char* kLoads[] = {"keeps_up", "falls_behind", "too_short_to_tell"};
+  constexpr const char* kLoads[] = {"keeps_up", "falls_behind", "too_short_to_tell", "none_fits"};
   return {{"verdict", kLoads[static_cast<size_t>(load_of(result))]},
           {"tail_seconds", tail_seconds(result)},
           {"lone_tail_seconds", lone_tail_seconds(result)}};
@@ -107,6 +107,7 @@ ordered_json comparison_json(const Report& report) {
                                               : "they_differ_by_noise";
   }
   json["cheapest"] = name(comparison.cheapest);
+  for (const size_t place : comparison.unpriced) json["without_price"].push_back(name(place));
   return json;
 }
 
@@ -137,7 +138,7 @@ ordered_json fleet_json(const Report& report, const FleetReport& fleet) {
                       {"too_long", result.too_long},
                       {"good", result.good},
                       {"offered_per_second", share_of(static_cast<double>(result.offered), result.arrival_seconds)}};
-  json["load"] = load_json(result);
+  if (result.offered > 0) json["load"] = load_json(result);
   if (report.targets.any()) {
     json["goodput"] = {{"share", result.good_share()},
                        {"requests_per_second", share_of(static_cast<double>(result.good), span)}};

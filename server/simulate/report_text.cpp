@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <ostream>
 
+#include "kernels/printable.h"
 #include "server/simulate/comparison.h"
 #include "server/simulate/report.h"
 
@@ -49,12 +50,13 @@ std::string share(double part) {
 
 double ratio(double a, double b) { return b > 0 ? a / b : 0; }
 
+// Names come from files of others: printable.
 void line(std::ostream& out, const char* name, const std::string& text) {
-  out << format("%-12s", name) << text << "\n";
+  out << format("%-12s", name) << printable(text) << "\n";
 }
 
 void row(std::ostream& out, const std::string& name, const std::vector<std::string>& cells) {
-  out << format("  %-24s", name.c_str());
+  out << format("  %-24s", printable(name).c_str());
   for (const std::string& cell : cells) out << format(" %12s", cell.c_str());
   out << "\n";
 }
@@ -163,6 +165,7 @@ std::string offered_rate(const SimulationResult& result) {
 
 // "keeps up: ..."
 std::string load(const SimulationResult& result) {
+  if (load_of(result) == Load::kNoneFits) return "nothing to judge: none of the requests fits";
   constexpr const char* kVerdicts[] = {"keeps up", "falls behind", "too short a run to tell whether it keeps up"};
   return kVerdicts[static_cast<size_t>(load_of(result))] + std::string(": the last answer comes ") +
          number(tail_seconds(result)) + " s after the last request, " + number(lone_tail_seconds(result)) +
@@ -187,6 +190,10 @@ void write_fleet(const Report& report, const FleetReport& fleet, std::ostream& o
              count(uint64_t{static_cast<uint32_t>(group.spec.info.block_count)} *
                    static_cast<uint32_t>(group.spec.info.block_size)) +
              " tokens each");
+  }
+  if (fleet.max_rate && fleet.max_rate->failed.none_fits()) {
+    line(out, "max rate", "none: none of the requests fits");
+    return;
   }
   if (fleet.max_rate && fleet.max_rate->rate == 0) {
     line(out, "max rate", "none: " + targets(report.targets) + " are missed however slowly requests arrive");
@@ -217,6 +224,8 @@ void write_fleet(const Report& report, const FleetReport& fleet, std::ostream& o
     line(out, "price",
          number(price->output) + " per million output tokens, " + number(price->all) + " per million tokens, at " +
              number(*fleet.fleet.price_per_hour()) + " per hour");
+  } else if (const std::optional<double> per_hour = fleet.fleet.price_per_hour()) {
+    line(out, "price", "none for tokens, as no answer is good; " + number(*per_hour) + " per hour");
   }
   out << "\n";
   row(out, "latency", {"mean", "p50", "p90", "p99", "max"});
@@ -251,6 +260,9 @@ std::string best_line(const Report& report, const Comparison& comparison) {
     if (comparison.times_the_next > 0) text += ", " + number(comparison.times_the_next) + " times the next";
     return text;
   }
+  if (comparison.equals.empty()) {
+    return rates ? "none: the targets are met at no rate" : "none: no fleet gives a good answer";
+  }
   std::string text = "none; " + names(report, comparison.equals);
   if (comparison.too_short) {
     return text +
@@ -284,11 +296,14 @@ void write_comparison(const Report& report, std::ostream& out) {
          price ? number(price->output) : "-", binds});
   }
   const Comparison comparison = compare(report);
-  if (!comparison.best && comparison.equals.empty()) return;
-  out << "best: " << best_line(report, comparison) << "\n";
+  out << "best: " << printable(best_line(report, comparison)) << "\n";
+  if (!comparison.unpriced.empty()) {
+    out << "cheapest: not known: " << printable(names(report, comparison.unpriced)) << " "
+        << (comparison.unpriced.size() == 1 ? "has" : "have") << " no price (--price)\n";
+  }
   if (!comparison.cheapest) return;
   const FleetReport& cheapest = report.fleets[*comparison.cheapest];
-  out << "cheapest: " << cheapest.fleet.name << ", " << number(token_price(cheapest)->output)
+  out << "cheapest: " << printable(cheapest.fleet.name) << ", " << number(token_price(cheapest)->output)
       << " per million output tokens" << (rates ? " at its highest rate" : "") << "; the next "
       << number(comparison.next_price) << "\n";
 }
@@ -312,7 +327,7 @@ void write_text(const Report& report, std::ostream& out) {
                  " unless --max-step-tokens and --max-running say otherwise)";
   }
   line(out, "scheduler", scheduler);
-  if (!report.calibration.empty()) line(out, "step times", "as calibrated: " + report.calibration);
+  if (!report.calibration.empty()) line(out, "step times", "as calibrated: " + report.calibration_words);
   if (!report.calibration_doubt.empty()) line(out, "warning", report.calibration_doubt);
   for (const FleetReport& fleet : report.fleets) write_fleet(report, fleet, out);
   if (report.fleets.size() > 1) write_comparison(report, out);

@@ -103,13 +103,11 @@ class Simulation {
 Status Simulation::make_servers() {
   std::vector<uint64_t> first_kv;
   std::vector<uint64_t> second_kv;
-  length_max_ = UINT32_MAX;
+  length_max_ = sequence_tokens_max(machines_);
   for (size_t g = 0; g < fleet_.groups.size(); ++g) {
     const BackendInfo& info = machines_[g].info;
     const uint64_t kv_tokens =
         uint64_t{static_cast<uint32_t>(info.block_count)} * static_cast<uint32_t>(info.block_size);
-    const auto context = static_cast<uint64_t>(info.context_max);
-    length_max_ = static_cast<uint32_t>(std::min({uint64_t{length_max_}, context, kv_tokens}));
     if (fleet_.groups[g].role == Role::kDecode) decode_begin_ = servers_.size();
     pricers_.emplace_back(machines_[g], options_.calibrated);
     for (uint32_t i = 0; i < fleet_.groups[g].replicas; ++i) {

@@ -96,6 +96,8 @@ struct SimulationResult {
   double link_seconds = 0;  // that links were busy, summed over prefill replicas
 
   uint64_t misses() const { return offered - good; }
+  // All are too long: there is nothing to judge.
+  bool none_fits() const { return !stopped && offered > 0 && too_long == offered; }
   double good_share() const { return offered == 0 ? 0 : static_cast<double>(good) / static_cast<double>(offered); }
 };
 

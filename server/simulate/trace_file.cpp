@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "server/simulate/random.h"
+#include "server/simulate/small_file.h"
 
 namespace twostroke::simulate {
 namespace {
@@ -208,13 +209,16 @@ std::optional<TimeNs> parse_timestamp(std::string_view text) {
 }
 
 Result<std::unique_ptr<Workload>> open_trace(const std::string& path, uint64_t seed) {
-  std::unique_ptr<TraceReader> trace;
-  if (path.ends_with(".csv")) {
-    trace = std::make_unique<AzureTrace>(path, seed);
-  } else if (path.ends_with(".jsonl")) {
-    trace = std::make_unique<MooncakeTrace>(path, seed);
-  } else {
+  const bool azure = path.ends_with(".csv");
+  if (!azure && !path.ends_with(".jsonl")) {
     return invalid_argument("the trace '" + path + "' is neither .csv (Azure) nor .jsonl (Mooncake)");
+  }
+  if (Status status = check_regular_file(path); !status.ok()) return status;
+  std::unique_ptr<TraceReader> trace;
+  if (azure) {
+    trace = std::make_unique<AzureTrace>(path, seed);
+  } else {
+    trace = std::make_unique<MooncakeTrace>(path, seed);
   }
   if (Status status = trace->begin(); !status.ok()) return status;
   return std::unique_ptr<Workload>(std::move(trace));

@@ -23,7 +23,8 @@ namespace twostroke::simulate {
 constexpr uint32_t kMooncakeBlockTokens = 512;
 constexpr size_t kTraceLineBytesMax = size_t{1} << 20;
 
-// `seed` makes the contents of prompts. Errors: kNotFound, kInvalidArgument (a name that ends in neither).
+// `seed` makes the contents of prompts. Errors: kNotFound, kInvalidArgument (a name that ends in neither,
+// no regular file).
 Result<std::unique_ptr<Workload>> open_trace(const std::string& path, uint64_t seed);
 
 // "2023-11-16 18:15:46.6805900" in nanoseconds since 1970-01-01; nullopt: it is none. Up to nine digits of a second.

@@ -116,6 +116,41 @@ TEST(Calibration, ReturnsTheBackendsError) {
   EXPECT_EQ(calibrate(*machine.backend, machine.clock).status().code(), StatusCode::kUnavailable);
 }
 
+// Passes steps on; the first few take very long.
+class SlowBeginning final : public Backend {
+ public:
+  SlowBeginning(Backend& inner, VirtualClock& clock, int slow_steps, TimeNs slow_ns)
+      : inner_(inner), clock_(clock), slow_steps_(slow_steps), slow_ns_(slow_ns) {}
+  const BackendInfo& info() const override { return inner_.info(); }
+  Status submit(const StepPlan& plan) override { return inner_.submit(plan); }
+  Status wait(StepResult& result) override {
+    if (slow_steps_-- > 0) clock_.advance(slow_ns_);
+    return inner_.wait(result);
+  }
+
+ private:
+  Backend& inner_;
+  VirtualClock& clock_;
+  int slow_steps_;
+  const TimeNs slow_ns_;
+};
+
+TEST(Calibration, MeasuresADecodeThoughTheFirstStepsTakeAllTheTime) {
+  for (const SimProfile& profile : sim_profiles()) {
+    for (int slow_steps = 1; slow_steps <= 8; ++slow_steps) {
+      Machine machine(profile);
+      const CalibrationOptions options;
+      SlowBeginning backend(*machine.backend, machine.clock, slow_steps, options.time_max_ns);
+      const auto calibration = calibrate(backend, machine.clock, options);
+      ASSERT_TRUE(calibration.ok()) << profile.name << ", " << slow_steps << ": " << calibration.status().message();
+      const auto decodes = [](const CostSample& s) { return s.shape.decode_rows > 0 && s.shape.prefill_rows == 0; };
+      EXPECT_GE(std::ranges::count_if(calibration->samples, decodes), 1) << profile.name << ", " << slow_steps;
+      EXPECT_GT(calibration->costs.token_ns[0], kMeasurableStepNs) << profile.name << ", " << slow_steps;
+      EXPECT_TRUE(machine.backend->faults().empty()) << machine.backend->faults().front();
+    }
+  }
+}
+
 TEST(StepProbe, RunsRowsOfAnyDepthBesideEachOther) {
   Machine machine(sim_profiles()[0]);
   StepProbe probe(*machine.backend, machine.clock);

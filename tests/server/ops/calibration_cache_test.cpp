@@ -1,10 +1,15 @@
 #include "server/calibration_cache.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <string>
 
 #include "backend/sim/sim_backend.h"
@@ -13,6 +18,9 @@ namespace twostroke {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+using ::testing::Not;
 
 // A folder of its own for each test, gone afterwards.
 class CalibrationCache : public ::testing::Test {
@@ -71,6 +79,7 @@ TEST_F(CalibrationCache, IgnoresAFileThatIsDamagedOrOfSomethingElse) {
       with("\"decode_position_ns\": 12.5", "\"decode_position_ns\": 1e300"),
       with("8192", "8193"),
       with("10000000.0", "1e300"),
+      with("10000000.0", "1e-300"),
       std::string(100'000, ' ') + good,
   };
   for (const std::string& text : broken) {
@@ -84,6 +93,87 @@ TEST_F(CalibrationCache, IgnoresAFileThatIsDamagedOrOfSomethingElse) {
   store_calibration(folder_.string(), "a key", endless);
   EXPECT_FALSE(load()) << "a machine that slow refuses every objective";
   store_calibration(folder_.string(), "a key", costs_);
+}
+
+// What is logged while it lives.
+class Log {
+ public:
+  Log() : before_(spdlog::default_logger()) {
+    auto sink = std::make_shared<spdlog::sinks::ostream_sink_mt>(lines_);
+    auto logger = std::make_shared<spdlog::logger>("test", std::move(sink));
+    logger->set_pattern("%l %v");
+    spdlog::set_default_logger(std::move(logger));
+  }
+  ~Log() { spdlog::set_default_logger(before_); }
+  Log(const Log&) = delete;
+  Log& operator=(const Log&) = delete;
+  std::string text() const { return lines_.str(); }
+
+ private:
+  std::ostringstream lines_;
+  std::shared_ptr<spdlog::logger> before_;
+};
+
+TEST_F(CalibrationCache, TheLogSaysWhyAFileIsMeasuredAnew) {
+  store_calibration(folder_.string(), "a key", costs_);
+  const std::string good = text();
+  const auto reason = [&](const std::string& what, const std::string& instead) {
+    std::string changed = good;
+    write(changed.replace(changed.find(what), what.size(), instead));
+    const Log log;
+    EXPECT_FALSE(load());
+    return log.text();
+  };
+  EXPECT_THAT(reason("\"format\": 2", "\"format\": 1"),
+              MatchesRegex("warning the calibration in '.*json' is of another version: measured anew\n"));
+  EXPECT_THAT(reason("\"logit_ns\"", "\"logit\""), HasSubstr("' is damaged: measured anew"));
+  EXPECT_THAT(reason("a key", "b key"), HasSubstr("' is of another model, machine or version: measured anew"));
+  write(good);
+  const Log log;
+  EXPECT_TRUE(load());
+  EXPECT_FALSE(load("another key"));
+  EXPECT_EQ(log.text(), "") << "no file is nothing to tell of";
+}
+
+TEST_F(CalibrationCache, WhatIsNoFileIsWarnedOfAndNeverWaitedFor) {
+  store_calibration(folder_.string(), "a key", costs_);
+  const fs::path place = file();
+  fs::remove(place);
+  ASSERT_EQ(mkfifo(place.c_str(), 0600), 0);
+  {
+    const Log log;
+    EXPECT_FALSE(load());
+    EXPECT_THAT(log.text(), HasSubstr("warning the calibration in '" + place.string() + "' is no regular file"));
+  }
+  store_calibration(folder_.string(), "a key", costs_);
+  EXPECT_TRUE(load()) << "a file has taken its place";
+  fs::remove(place);
+  fs::create_directory(place);
+  const Log log;
+  EXPECT_FALSE(load());
+  EXPECT_THAT(log.text(), HasSubstr("is no regular file"));
+}
+
+TEST_F(CalibrationCache, OfABusyMachineTheLogClaimsNoPrecisionAndSaysWhatFollows) {
+  Calibration calibration;
+  calibration.costs = costs_;
+  calibration.samples.resize(10);
+  calibration.error_ratio = 0.02;
+  calibration.duration_ns = 2500 * kMillisecondNs;
+  {
+    const Log log;
+    log_calibration(calibration, 512, /*idle=*/true);
+    EXPECT_THAT(log.text(), HasSubstr("info calibrated in 2.5 s with 10 kinds of step: a decode takes 10.00 ms, "));
+    EXPECT_THAT(log.text(), HasSubstr("; off by 2 % (median)"));
+    EXPECT_THAT(log.text(), Not(HasSubstr("warning")));
+  }
+  const Log log;
+  log_calibration(calibration, 512, /*idle=*/false);
+  EXPECT_THAT(log.text(), HasSubstr("a decode takes 10.00 ms, "));
+  EXPECT_THAT(log.text(), Not(HasSubstr("off by")));
+  EXPECT_THAT(log.text(), HasSubstr("warning the machine was busy during the calibration: predicted times may be far "
+                                    "off until requests have run"));
+  EXPECT_THAT(log.text(), HasSubstr("the next start measures again"));
 }
 
 TEST_F(CalibrationCache, AFolderThatCannotBeWrittenIsNoFault) {

@@ -52,6 +52,55 @@ TEST(CalibrationFile, SaysWhereItMayBeOfAnotherModel) {
   EXPECT_THAT(doubt("x; model ; threads 2, 7 bytes, changed 1", "x"), HasSubstr("does not say of which model"));
 }
 
+constexpr const char* kServersKey =
+    "twostroke 1.2; model m.gguf, 97 bytes, changed -46416; backend cpu cpu (avx2, 2 threads) ; threads 2 of 2; "
+    "activations int8; kv f16, blocks of 16; steps of 512 tokens and 64 rows; context of 8192 in 512 blocks; processor "
+    "Xeon 7";
+
+CalibrationFile keyed(const std::string& key) {
+  json file = calibration();
+  file["key"] = key;
+  return *parse_calibration(file.dump(), "c.json");
+}
+
+TEST(CalibrationFile, SaysInWordsWhatItIsOf) {
+  EXPECT_EQ(calibrated_words(keyed(kServersKey)), "m.gguf, cpu (avx2, 2 threads), Xeon 7");
+  EXPECT_EQ(calibrated_words(keyed("a model on a machine")), "a model on a machine");
+  EXPECT_EQ(calibrated_words(keyed(std::string(300, 'k'))).size(), 200u);
+  EXPECT_EQ(calibrated_words(keyed("x; backend")), "x; backend");
+}
+
+TEST(CalibrationFile, DoubtsThatAnAcceleratorTakesAsLongAsAProcessor) {
+  const auto doubt = [](const std::string& key, const char* hardware) {
+    return machine_doubt(keyed(key), *find_hardware(hardware));
+  };
+  EXPECT_EQ(doubt(kServersKey, "CPU-2"), "");
+  EXPECT_EQ(doubt(kServersKey, "L4"),
+            "the calibration is of a processor, cpu (avx2, 2 threads), and L4 is none: its step times are those of "
+            "another machine");
+  EXPECT_NE(doubt("x; backend cpu", "H100"), "");
+  EXPECT_EQ(doubt("x; backend ./cpu.so gpu (1 stream) ; threads 1", "L4"), "") << "a plug-in may drive anything";
+  EXPECT_EQ(doubt("a model on a machine", "L4"), "");
+  const std::string own = R"({"name": "L4", "peak_tflops": 1, "memory_gb": 9, "bandwidth_gb_per_s": 9})";
+  EXPECT_EQ(machine_doubt(keyed(kServersKey), *parse_hardware(own, "own.json")), "") << "which does not say what it is";
+}
+
+TEST(CalibrationFile, SaysWhereTheLimitsOfStepsDiffer) {
+  const auto doubt = [](const std::string& key, uint32_t tokens, uint32_t running) {
+    SchedulerLimits limits;
+    limits.max_step_tokens = tokens;
+    limits.max_running = running;
+    return limits_doubt(keyed(key), limits);
+  };
+  EXPECT_EQ(doubt(kServersKey, 512, 64), "");
+  EXPECT_THAT(doubt(kServersKey, 2048, 64), HasSubstr("steps of 512 tokens and 64 sequences, and 2048 and 64 are"));
+  EXPECT_THAT(doubt(kServersKey, 512, 256), HasSubstr("give --max-step-tokens 512 --max-running 64"));
+  EXPECT_EQ(doubt("x; steps of 32 tokens and 32 rows", 32, 64), "") << "no more sequences than tokens";
+  for (const char* key : {"a model", "x; steps of 512", "x; steps of 99999999999 tokens and 64 rows", "x; steps of "}) {
+    EXPECT_EQ(doubt(key, 2048, 256), "") << key;
+  }
+}
+
 TEST(CalibrationFile, OthersAreRefused) {
   const auto message = [](const json& file) { return parse_calibration(file.dump(), "c.json").status().message(); };
   EXPECT_THAT(message(json::array()), HasSubstr("c.json is no calibration"));
@@ -73,6 +122,11 @@ TEST(CalibrationFile, OthersAreRefused) {
   file = calibration();
   file["token_ns"][19] = 1e300;
   EXPECT_THAT(message(file), HasSubstr("no calibration")) << "a machine that slow refuses everything";
+  file = calibration();
+  for (size_t i = 0; i < 3; ++i) file["token_ns"][i] = 1e-300;
+  EXPECT_THAT(message(file), HasSubstr("or is damaged")) << "a machine that fast does anything";
+  file["token_ns"][0] = file["token_ns"][1] = file["token_ns"][2] = kCalibratedStepNsMin;
+  EXPECT_EQ(message(file), "");
   file = calibration();
   file.erase("key");
   EXPECT_THAT(message(file), HasSubstr("no calibration"));

@@ -2,7 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -61,6 +63,10 @@ TEST(SimulateCommand, WrongFlagsSayWhatToDo) {
     EXPECT_THAT(message({flag, "nan"}, 2), HasSubstr(std::string(flag) + ": Value nan is not a number"));
   }
   EXPECT_THAT(message({"--find-max-rate"}, 2), HasSubstr("give --ttft-ms, --tpot-ms or both"));
+  EXPECT_THAT(message({"--find-max-rate", "--ttft-ms", "9", "--rate", "3"}, 2), HasSubstr("leave out --rate,"));
+  EXPECT_THAT(message({"--find-max-rate", "--ttft-ms", "9", "--workload", "t.csv", "--rate-scale", "3"}, 2),
+              HasSubstr("leave out --rate-scale,"));
+  EXPECT_THAT(message({"--price", "H100=1", "--price", "h100=2"}, 1), HasSubstr("given twice for H100"));
   EXPECT_THAT(message({"--trace", "t.json", "--fleet", "H100", "--fleet", "L4"}, 2), HasSubstr("give one --fleet"));
   EXPECT_THAT(message({"--trace", "-"}, 2), HasSubstr("--trace takes a file"));
   EXPECT_THAT(message({"--trace", "t.csv"}, 2), HasSubstr("to read one give --workload"));
@@ -169,7 +175,11 @@ TEST(SimulateCommand, OfFleetsThatKeepUpPricesNameTheCheapest) {
   std::vector<std::string> arguments = {"--fleet",   "H100",       "--fleet", "L40S",      "--rate",
                                         "2",         "--requests", "300",     "--ttft-ms", "500",
                                         "--tpot-ms", "50",         "--price", "H100=2.5"};
-  EXPECT_THAT(verdict(simulate(arguments)), ::testing::EndsWith("--find-max-rate tells more apart\n"));
+  EXPECT_THAT(verdict(simulate(arguments)), ::testing::EndsWith("--find-max-rate tells more apart\n"
+                                                                "cheapest: not known: L40S has no price (--price)\n"));
+  std::vector<std::string> as_json = arguments;
+  as_json.insert(as_json.end(), {"--json", "-"});
+  EXPECT_EQ(json::parse(simulate(as_json).out)["comparison"]["without_price"], json({"L40S"}));
   arguments.insert(arguments.end(), {"--price", "L40S=1"});
   EXPECT_EQ(verdict(simulate(arguments)),
             "best: none; H100 and L40S keep up with the offered 2.12/s. --find-max-rate tells more apart\n"
@@ -274,12 +284,132 @@ TEST(SimulateCommand, ACalibrationIsOfOneMachine) {
 
 TEST(SimulateCommand, ACalibrationOfAnotherModelIsWarnedOf) {
   const NamedFile file(millisecond_a_token().dump(), ".json");
-  std::vector<std::string> arguments = {"--requests", "2", "--calibration", file.path(), "--model", "SmolLM2-135M"};
+  std::vector<std::string> arguments = {"--fleet", "CPU-2",         "--kv-memory-mb", "64",      "--requests",
+                                        "2",       "--calibration", file.path(),      "--model", "SmolLM2-135M"};
   EXPECT_THAT(simulate(arguments).out, ::testing::Not(HasSubstr("warning")));
-  arguments.back() = "Llama-3.1-8B";
+  arguments.back() = "Llama-3.2-1B";
   EXPECT_THAT(simulate(arguments).out, HasSubstr("warning     the calibration is of the model file"));
   arguments.insert(arguments.end(), {"--json", "-"});
-  EXPECT_THAT(json::parse(simulate(arguments).out)["calibration_warning"], HasSubstr("Llama-3.1-8B"));
+  EXPECT_THAT(json::parse(simulate(arguments).out)["calibration_warning"], HasSubstr("Llama-3.2-1B"));
+}
+
+TEST(SimulateCommand, ACalibrationOfAnotherMachineOrOtherStepsIsWarnedOfInOneLine) {
+  json costs = millisecond_a_token();
+  costs["key"] =
+      "twostroke 1; model SmolLM2-135M.gguf, 9 bytes, changed -4641; backend cpu cpu (avx2); steps of 512 "
+      "tokens and 64 rows; processor X";
+  const NamedFile file(costs.dump(), ".json");
+  const auto warning = [&file](std::vector<std::string> more) {
+    std::vector<std::string> arguments = {"--requests", "2", "--model", "SmolLM2-135M", "--calibration", file.path()};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const std::string out = simulate(arguments).out;
+    EXPECT_THAT(out, HasSubstr("step times  as calibrated: SmolLM2-135M.gguf, cpu (avx2), X\n"));
+    const size_t begin = out.find("\nwarning");
+    return begin == std::string::npos ? std::string() : out.substr(begin + 1, out.find('\n', begin + 1) - begin - 1);
+  };
+  EXPECT_EQ(warning({"--fleet", "CPU-2", "--max-step-tokens", "512", "--max-running", "64"}), "");
+  EXPECT_EQ(warning({"--fleet", "L4"}),
+            "warning     the calibration is of a processor, cpu (avx2), and L4 is none: its step times are those of "
+            "another machine; the calibrated server had steps of 512 tokens and 64 sequences, and 2048 and 256 are "
+            "simulated: to predict that server give --max-step-tokens 512 --max-running 64");
+}
+
+TEST(SimulateCommand, NamesFromFilesDoNothingToTheTerminal) {
+  json costs = millisecond_a_token();
+  costs["key"] =
+      "x; model \x1b[2Jm.gguf, 9 bytes, changed 1; backend cpu \x1b]0;t\x07; processor \xc2\x9b"
+      "1m";
+  const NamedFile file(costs.dump(), ".json");
+  const NamedFile profile(R"({"name": "\u001b[31mx", "peak_tflops": 9, "memory_gb": 90, "bandwidth_gb_per_s": 90})",
+                          ".json");
+  const std::vector<std::string> arguments = {"--requests", "2",       "--calibration",
+                                              file.path(),  "--fleet", profile.path()};
+  const std::string out = simulate(arguments).out;
+  EXPECT_THAT(out, HasSubstr("as calibrated: \\u001b[2Jm.gguf"));
+  EXPECT_THAT(out, HasSubstr("1 replica of \\u001b[31mx"));
+  EXPECT_EQ(out.find_first_of("\x1b\x07"), std::string::npos);
+  EXPECT_EQ(out.find("\xc2\x9b"), std::string::npos);
+  std::vector<std::string> twice = arguments;
+  twice.insert(twice.end(), {"--fleet", "L4"});
+  EXPECT_THAT(simulate(twice).err, HasSubstr("\\u001b[31mx and L4 are two"));
+}
+
+TEST(SimulateCommand, APipeIsNeverWaitedFor) {
+  const NamedFile json_pipe("", ".json");
+  const NamedFile csv_pipe("", ".csv");
+  for (const NamedFile* pipe : {&json_pipe, &csv_pipe}) {
+    std::filesystem::remove(pipe->path());
+    ASSERT_EQ(mkfifo(pipe->path().c_str(), 0600), 0);
+  }
+  for (const auto& [flag, pipe] : {std::pair("--calibration", &json_pipe),
+                                   {"--model", &json_pipe},
+                                   {"--fleet", &json_pipe},
+                                   {"--workload", &csv_pipe}}) {
+    const Printed outcome = simulate({"--requests", "2", flag, pipe->path()});
+    EXPECT_EQ(outcome.code, 1);
+    EXPECT_THAT(outcome.err, HasSubstr("is no regular file")) << flag;
+  }
+}
+
+TEST(SimulateCommand, WhereResultsCannotBeWrittenNothingRuns) {
+  for (const std::string path : {"/no/such/folder/r.json", "/tmp"}) {
+    const Printed outcome = simulate({"--requests", "2", "--json", path});
+    EXPECT_EQ(outcome.code, 1);
+    EXPECT_EQ(outcome.out, "") << "the report would be there, had it run";
+    EXPECT_THAT(outcome.err, HasSubstr("could not be written to '" + path + "'"));
+  }
+  // To see whether it can be written leaves nothing and takes nothing away.
+  const NamedFile file("the results of before", ".json");
+  EXPECT_EQ(simulate({"--fleet", "B9000", "--json", file.path()}).code, 1);
+  EXPECT_EQ(read(file.path()), "the results of before");
+  std::filesystem::remove(file.path());
+  EXPECT_EQ(simulate({"--fleet", "B9000", "--json", file.path()}).code, 1);
+  EXPECT_FALSE(std::filesystem::exists(file.path()));
+  EXPECT_EQ(simulate({"--requests", "2", "--json", file.path()}).code, 0);
+  EXPECT_TRUE(json::accept(read(file.path())));
+}
+
+TEST(SimulateCommand, RequestsThatAreAllTooLongAreNoResult) {
+  std::vector<std::string> arguments = {"--requests", "3", "--prompt-tokens", "200000", "--fleet", "H100"};
+  for (int round = 0; round < 2; ++round) {
+    const Printed outcome = simulate(arguments);
+    EXPECT_EQ(outcome.code, 1);
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_THAT(outcome.err, HasSubstr("none of the 3 requests fits: a sequence has at most 131072 tokens here"));
+    arguments.insert(arguments.end(), {"--find-max-rate", "--ttft-ms", "100"});
+  }
+}
+
+TEST(SimulateCommand, OneFleetThatNoRequestFitsIsNotJudged) {
+  std::vector<std::string> arguments = {"--requests", "3",    "--prompt-tokens", "50000", "--fleet",
+                                        "L4",         "H100", "--weights",       "f16"};
+  arguments.insert(arguments.begin() + 6, "--fleet");
+  const Printed outcome = simulate(arguments);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("load        nothing to judge: none of the requests fits\n"));
+  EXPECT_THAT(verdict(outcome), ::testing::StartsWith("best: H100"));
+  std::vector<std::string> as_json = arguments;
+  as_json.insert(as_json.end(), {"--json", "-"});
+  EXPECT_EQ(json::parse(simulate(as_json).out)["fleets"][0]["load"]["verdict"], "none_fits");
+  arguments.insert(arguments.end(), {"--find-max-rate", "--ttft-ms", "3000"});
+  EXPECT_THAT(simulate(arguments).out, HasSubstr("max rate    none: none of the requests fits\n"));
+}
+
+TEST(SimulateCommand, WhereNoFleetHasAGoodAnswerTheComparisonSaysSo) {
+  std::vector<std::string> arguments = {"--fleet",   "H100",  "--fleet", "L4",     "--requests", "3",
+                                        "--ttft-ms", "0.001", "--price", "H100=1", "--price",    "L4=1"};
+  const Printed outcome = simulate(arguments);
+  EXPECT_EQ(verdict(outcome), "best: none: no fleet gives a good answer\n");
+  EXPECT_THAT(outcome.out, HasSubstr("price       none for tokens, as no answer is good; 1.00 per hour\n"));
+  EXPECT_THAT(outcome.out, ::testing::Not(HasSubstr("per million")));
+  std::vector<std::string> as_json = arguments;
+  as_json.insert(as_json.end(), {"--json", "-"});
+  const json report = json::parse(simulate(as_json).out);
+  const json expected = {{"best", nullptr}, {"equals", json::array()}, {"cheapest", nullptr}};
+  EXPECT_EQ(report["comparison"], expected);
+  EXPECT_FALSE(report["fleets"][0].contains("price"));
+  arguments.push_back("--find-max-rate");
+  EXPECT_EQ(verdict(simulate(arguments)), "best: none: the targets are met at no rate\n");
 }
 
 TEST(SimulateCommand, WhatNoRequestHasIsNoLatencyOfZero) {

@@ -38,6 +38,17 @@ TEST(Load, AFullQueueIsBehindHoweverShortItsTail) {
   EXPECT_EQ(load_of(result), Load::kKeepsUp);
 }
 
+TEST(Load, RequestsThatAreAllTooLongTellNothing) {
+  SimulationResult result;
+  result.offered = result.too_long = 20;
+  EXPECT_EQ(load_of(result), Load::kNoneFits);
+  result.too_long = 19;
+  EXPECT_EQ(load_of(result), Load::kFallsBehind);
+  result.too_long = 20;
+  result.stopped = true;
+  EXPECT_EQ(load_of(result), Load::kFallsBehind) << "others may follow";
+}
+
 TEST(Load, RatesAreOverTheTimeOfArrivalsWhereTheFleetKeepsUp) {
   EXPECT_EQ(span_seconds(run_with_tail(10, 8)), 50);
   EXPECT_EQ(span_seconds(run_with_tail(30, 8)), 80);
@@ -108,15 +119,27 @@ TEST(Comparison, TheCheapestNeedsThePricesOfAllThatKeepUpAndADifference) {
     report.fleets[fleet].fleet.groups.front().hardware.price_per_hour = per_hour;
   };
   EXPECT_EQ(compare(report).cheapest, std::nullopt);
+  EXPECT_TRUE(compare(report).unpriced.empty()) << "nobody asks for prices";
   price(0, 3.6);
   EXPECT_EQ(compare(report).cheapest, std::nullopt);
+  EXPECT_EQ(compare(report).unpriced, std::vector<size_t>{1});
   price(1, 7.2);
   EXPECT_EQ(compare(report).cheapest, 0u);
+  EXPECT_TRUE(compare(report).unpriced.empty()) << "one that falls behind needs none";
   EXPECT_DOUBLE_EQ(compare(report).next_price, 7.2 / 3600 * 50 / 1000 * 1e6);
   price(2, 0.1);
   EXPECT_EQ(compare(report).cheapest, 0u) << "what falls behind is not cheap";
   price(1, 3.61);
   EXPECT_EQ(compare(report).cheapest, std::nullopt);
+}
+
+TEST(Comparison, AFleetWithoutAGoodAnswerHasNoPriceForTokens) {
+  Report report = report_of({run_with_tail(10, 8)});
+  FleetReport& fleet = report.fleets.front();
+  fleet.fleet.groups.front().hardware.price_per_hour = 3.6;
+  EXPECT_TRUE(token_price(fleet));
+  fleet.result.good = 0;
+  EXPECT_FALSE(token_price(fleet));
 }
 
 }  // namespace
