@@ -202,7 +202,7 @@ Scheduler::Impl::Look Scheduler::Impl::try_start(Sequence& sequence, bool may_de
   if (count < sequence.to_go()) {
     // The first of the prompts that go on leaves half to others, as in plan_level().
     if (!step_.prefilling && waiting_.size() > 0) count = std::min(count, (step_.tokens_left + 1) / 2);
-    if (!step_.prefilling) step_.short_tokens = std::max<uint64_t>(step_.short_tokens, sequence.to_go() / 4);
+    if (!step_.prefilling) step_.short_tokens = std::max<uint64_t>(step_.short_tokens, sequence.to_go() / kShortPart);
     step_.prefilling = true;
     newcomers_.push_back(&sequence);
   }

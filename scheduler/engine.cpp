@@ -56,8 +56,7 @@ struct Waiting {
 
 // Of those that the scheduler does not know yet, what they need too.
 struct WaitingOutside : Waiting {
-  uint64_t needed_tokens = 0;
-  uint64_t needed_blocks = 0;
+  PromptLoad needed;
 };
 
 }  // namespace
@@ -186,9 +185,10 @@ Status Engine::Impl::refuse(const Request& request, const PromptNeed& need) {
 // What is in the inbox goes before it, whatever its priority: it is not sorted yet.
 Forecast Engine::Impl::forecast_newcomer(int32_t priority, const PromptNeed& need) const {
   ForecastRequest request = newcomer(basis, priority, need);
-  request.tokens_before += inbox_waiting.needed_tokens + taken_waiting.needed_tokens;
-  request.blocks_before += inbox_waiting.needed_blocks + taken_waiting.needed_blocks;
-  request.sequences_before += static_cast<uint32_t>(inbox_waiting.requests + taken_waiting.requests);
+  for (const PromptLoad& load : {inbox_waiting.needed, taken_waiting.needed}) {
+    request.before += load;
+    if (request.before_as_short) *request.before_as_short += load;
+  }
   return forecast(basis, request);
 }
 
@@ -247,11 +247,11 @@ Status Engine::Impl::submit(Request&& request, uint32_t* retry) {
       if (retry != nullptr) *retry = retry_after_s(request, need);
       return status;
     }
+    const PromptLoad inbox_load = load_of(need, request.n);
     inbox.emplace_back(SubmitCommand{std::move(request), now});
     ++inbox_waiting.requests;
     inbox_waiting.tokens += need.length;
-    inbox_waiting.needed_tokens += need.tokens;
-    inbox_waiting.needed_blocks += need.blocks;
+    inbox_waiting.needed += inbox_load;
     ++unended;
   }
   wake.notify_one();

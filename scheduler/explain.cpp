@@ -73,27 +73,26 @@ std::vector<std::optional<RequestExplanation>> Scheduler::Impl::explain(std::spa
   }
   const ForecastBasis basis = forecast_basis();
   int64_t position = 0;
-  ForecastRequest before{.tokens_before = basis.running_prefill_tokens};
+  PromptLoad waiting;  // before the next
   bool behind_bound = false;
   if (queued.empty()) return explanations;
   for (const Sequence* sequence : waiting_.listed()) {
     if (queued.empty()) break;
     if (const auto found = queued.find(sequence); found != queued.end()) {
       found->second->queue_position = position;
-      found->second->queue_tokens_before = before.tokens_before - basis.running_prefill_tokens;
+      found->second->queue_tokens_before = waiting.tokens;
       if (basis.known) {
-        before.own = need_of(*sequence);
-        before.gives_way = gives_way_to(basis, sequence->priority());
-        found->second->predicted_start_ns = forecast(basis, before).start_ns;
+        ForecastRequest request{.before = running_before(basis, sequence->priority()),
+                                .gives_way = gives_way_to(basis, sequence->priority()),
+                                .own = need_of(*sequence)};
+        request.before += waiting;
+        found->second->predicted_start_ns = forecast(basis, request).start_ns;
       }
       if (behind_bound && found->second->wait != WaitFor::kInbox) found->second->wait = WaitFor::kBehindOvertakeBound;
       queued.erase(found);
     }
     ++position;
-    const PromptNeed need = need_of(*sequence);
-    before.tokens_before += need.tokens;
-    before.blocks_before += need.blocks;
-    ++before.sequences_before;
+    waiting += load_of(need_of(*sequence), 1);
     behind_bound |= limits_.max_overtakes > 0 && sequence->overtakes >= limits_.max_overtakes;
   }
   return explanations;

@@ -37,6 +37,7 @@ PrefillPace Scheduler::Impl::pace_of(StepShape step, uint32_t tokens, bool alone
   step.prefill_tokens = tokens;
   const auto predict = [&] { return alone ? costs_.predict_undisturbed_ns(step) : costs_.predict_ns(step); };
   pace.token_ns = predict() / tokens;
+  pace.position_ns = alone ? costs_.undisturbed_position_ns() : costs_.coefficients().prefill_position_ns;
   step.prefill_tokens = 1;
   pace.short_step_ns = predict();
   return pace;
@@ -44,21 +45,17 @@ PrefillPace Scheduler::Impl::pace_of(StepShape step, uint32_t tokens, bool alone
 
 // A request that has never run has come, or has started or ended.
 void Scheduler::Impl::count_waiting(const LiveRequest& live, bool waits) {
-  const int32_t priority = live.request.priority;
-  WaitingLevel& level = waiting_levels_[priority];
-  level.priority = priority;
+  const auto level = waiting_levels_.try_emplace(live.request.priority).first;
+  PromptLoad& load = level->second[size_of_prompt(live.need.tokens)];
   if (waits) {
     gauges_.waiting_prompt_tokens += live.prompt_count();
-    level.tokens += live.need.tokens;
-    level.blocks += live.need.blocks;
-    level.sequences += live.request.n;
+    load += load_of(live.need, live.request.n);
     return;
   }
   gauges_.waiting_prompt_tokens -= live.prompt_count();
-  level.tokens -= live.need.tokens;
-  level.blocks -= live.need.blocks;
-  level.sequences -= live.request.n;
-  if (level.sequences == 0) waiting_levels_.erase(priority);
+  load -= load_of(live.need, live.request.n);
+  const auto empty = [](const PromptLoad& one) { return one.sequences == 0; };
+  if (std::ranges::all_of(level->second, empty)) waiting_levels_.erase(level);
 }
 
 // Of the steps' own time: while nothing runs, nothing ends.
@@ -79,19 +76,21 @@ ForecastBasis Scheduler::Impl::forecast_basis() const {
   basis.pace_alone = pace_of({}, limits_.max_step_tokens, /*alone=*/true);
   basis.pace = runs ? pace_of(decodes_, std::max(budget_.prefill_tokens, 1U), /*alone=*/false)
                     : pace_of({}, limits_.max_step_tokens, /*alone=*/false);
-  basis.prefill_position_ns = costs_.coefficients().prefill_position_ns;
   basis.step_ns = runs ? step_.counts.predicted_ns : 0;
   uint64_t tokens_to_come = 0;
   for (const Sequence* sequence : running_) {
-    if (sequence->to_go() > 1) basis.running_prefill_tokens += sequence->to_go() - sequence->planned;
     tokens_to_come += sequence->request->output_max - sequence->output_count();
-    if (sequence->level() == kAgedLevel) continue;
-    // In order of priority.
-    const bool known =
-        basis.running_levels > 0 && basis.running[basis.running_levels - 1].priority == sequence->priority();
-    if (!known && basis.running_levels == kForecastLevels) continue;
-    if (!known) basis.running[basis.running_levels++].priority = sequence->priority();
-    ++basis.running[basis.running_levels - 1].sequences;
+    const uint32_t to_go = sequence->to_go() > 1 ? sequence->to_go() - sequence->planned : 0;
+    PromptLoad load = load_of({.length = sequence->length(), .tokens = to_go, .blocks = 0}, 0);
+    if (sequence->level() == kAgedLevel) {
+      basis.aged += load;
+      continue;
+    }
+    // In order of priority and of arrival.
+    ForecastLevel& level = basis.level(sequence->priority());
+    if (level.first_tokens == 0) level.first_tokens = to_go;
+    level.prefilling[size_of_prompt(to_go)] += load;
+    ++level.running;
   }
   const auto running = static_cast<uint32_t>(running_.size());
   basis.slots_free = limits_.max_running - std::min(limits_.max_running, running);
@@ -106,14 +105,9 @@ ForecastBasis Scheduler::Impl::forecast_basis() const {
     const double each = static_cast<double>(tokens_to_come) / running * static_cast<double>(basis.step_ns);
     basis.end_interval_ns = static_cast<TimeNs>(std::min(each / running, 1e17));
   }
-  for (const auto& [priority, level] : waiting_levels_) {
-    if (basis.waiting_levels < kForecastLevels) {
-      basis.waiting[basis.waiting_levels++] = level;
-    } else {
-      basis.waiting.back().tokens += level.tokens;
-      basis.waiting.back().blocks += level.blocks;
-      basis.waiting.back().sequences += level.sequences;
-    }
+  for (const auto& [priority, loads] : waiting_levels_) {
+    ForecastLevel& level = basis.level(priority);
+    for (size_t i = 0; i < kForecastSizes; ++i) level.waiting[i] += loads[i];
   }
   return basis;
 }

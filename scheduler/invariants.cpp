@@ -205,10 +205,14 @@ std::string Scheduler::Impl::check_invariants() const {
 
   uint64_t level_tokens = 0;
   uint64_t level_blocks = 0;
-  for (const auto& [priority, level] : waiting_levels_) {
-    if (level.sequences == 0 || level.priority != priority) return "a level of the forecast waits for nobody";
-    level_tokens += level.tokens;
-    level_blocks += level.blocks;
+  for (const auto& [priority, loads] : waiting_levels_) {
+    uint32_t sequences = 0;
+    for (const PromptLoad& load : loads) {
+      sequences += load.sequences;
+      level_tokens += load.tokens;
+      level_blocks += load.blocks;
+    }
+    if (sequences == 0) return "a level of the forecast waits for nobody";
   }
   if (level_tokens != needed_tokens || level_blocks != needed_blocks)
     return "the forecast's levels do not add up to what waits";

@@ -157,7 +157,7 @@ void Scheduler::Impl::plan_line(Level level, const Tenant* tenant, std::span<Seq
   step_.short_tokens = uint64_t{kShortSteps} * step_.tokens_left;
   if (!prefills.empty()) {
     Sequence& first = *prefills.front();
-    step_.short_tokens = std::max<uint64_t>(step_.short_tokens, first.to_go() / 4);
+    step_.short_tokens = std::max<uint64_t>(step_.short_tokens, first.to_go() / kShortPart);
     const bool shares = prefills.size() > 1 || (!step_.closed && waiting_.first_in_line(level, tenant) != nullptr);
     grow_row(first, shares ? (step_.tokens_left + 1) / 2 : step_.tokens_left);
     grow_short(prefills.subspan(1));

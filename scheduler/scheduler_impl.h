@@ -44,8 +44,6 @@ namespace twostroke {
 constexpr uint32_t kAdmissionLookahead = 32;
 constexpr uint32_t kPrefixLookahead = 128;
 constexpr uint32_t kTenantLookahead = 8;
-// A prompt is short that would take so many steps with all of their prefill tokens.
-constexpr uint32_t kShortSteps = 4;
 
 struct Scheduler::Impl {
   Impl(const SchedulerLimits& wanted, const BackendInfo& info);
@@ -241,7 +239,7 @@ struct Scheduler::Impl {
   // What newcomers have to wait for.
   std::array<RequestId, kBeginningsCompared> newest_{};  // the last requests that came
   size_t newest_next_ = 0;                               // of them, the one to give way
-  std::map<int32_t, WaitingLevel> waiting_levels_;       // of requests that never started, by priority
+  std::map<int32_t, SizedLoads> waiting_levels_;         // of requests that never started, by priority
   uint32_t ends_ = 0;           // of running sequences, since the last time that one was measured
   TimeNs since_end_ns_ = 0;     // time of steps since then
   double end_interval_ns_ = 0;  // a moving mean; 0: none ended yet

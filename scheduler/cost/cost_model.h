@@ -12,12 +12,10 @@
 // driven by the relative error e = 2 (measured - predicted) / (measured + predicted), which is near the logarithm of
 // their ratio:
 //   - The walk has a part common to all coefficients, because what changes is mostly the machine's speed as a whole,
-//   and
-//     a smaller one of each coefficient's own, which knots share the more the nearer they are. A change of speed is
-//     followed within about fifteen steps, also in shapes that were not seen since.
+//     and a smaller one of each coefficient's own, which knots share the more the nearer they are. A change of speed is
+//     followed within about fifteen steps; shapes that were long not seen follow for the most part.
 //   - e is clipped at kClipErrors times the running median error (Huber), so that a single slow step hardly counts.
-//   Four
-//     in a row beyond the clip on the same side are no outliers but a change: then the filter opens up.
+//     Four in a row beyond the clip on the same side are no outliers but a change: then the filter opens up.
 //   - A coefficient's uncertainty stops growing at a bound, so that nothing blows up where a shape is never seen.
 //   - No logarithms or exponentials are computed: a step of e multiplies by (2 + e) / (2 - e), which is exact when all
 //     of an error is believed. So every machine gets the same numbers from the same steps.
@@ -87,6 +85,11 @@ class CostModel {
   double predict_undisturbed_ns(const StepShape& shape) const {
     const double now = predict_ns(shape);
     return calibrated_ ? std::min(now, twostroke::predict_ns(calibration_, shape)) : now;
+  }
+
+  double undisturbed_position_ns() const {  // likewise, of a position in prefill
+    return calibrated_ ? std::min(coefficients_.prefill_position_ns, calibration_.prefill_position_ns)
+                       : coefficients_.prefill_position_ns;
   }
 
   // A step of this shape took so long. Steps without tokens and durations that are not positive (a simulation without

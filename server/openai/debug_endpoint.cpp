@@ -79,13 +79,15 @@ asio::awaitable<void> debug_request(Exchange& exchange, Service& service) {
   const std::string& id = exchange.request().path_args.at(0);
   std::optional<RequestIndex::Call> call = service.hub.index().find(id);
   if (!call) {
-    const ApiError error{.status = 404,
-                         .message = "There is no request '" + id.substr(0, 100) +
-                                    "': ask with the id of its answer or its X-Request-Id. Of requests that have ended "
-                                    "only the last " +
-                                    std::to_string(RequestIndex::kEndedMax) +
-                                    " are known, and of those whose prompt is still being read none.",
-                         .code = "request_not_found"};
+    const ApiError error{
+        .status = 404,
+        .message = "There is no request '" + id.substr(0, 100) +
+                   "': ask with the id of its answer or its X-Request-Id. Of requests that have ended "
+                   "only the last " +
+                   std::to_string(RequestIndex::kEndedMax) +
+                   " are known, of those whose prompt is still being read none, and of those that were "
+                   "refused none: their answer says why.",
+        .code = "request_not_found"};
     HttpResponse response = error_response(error);
     co_await exchange.respond(std::move(response));
     co_return;

@@ -15,43 +15,106 @@ namespace {
 
 using ::testing::HasSubstr;
 
+// Of blocks of 16.
+PromptNeed uncached(uint32_t tokens) { return {.length = tokens, .tokens = tokens, .blocks = (tokens + 15) / 16}; }
+
+// One more prompt.
+void add(SizedLoads& loads, uint32_t tokens) { loads[size_of_prompt(tokens)] += load_of(uncached(tokens), 1); }
+
+PromptLoad sum_of(const SizedLoads& loads) {
+  PromptLoad sum;
+  for (const PromptLoad& load : loads) sum += load;
+  return sum;
+}
+
 ForecastBasis basis() {
   ForecastBasis b;
   b.known = true;
-  b.pace = b.pace_alone = {.token_ns = 1e6, .short_step_ns = 0, .step_tokens = 100};
+  b.pace = b.pace_alone = {.token_ns = 1e6, .short_step_ns = 0, .step_tokens = 200};
   b.step_ns = 50 * kMillisecondNs;
   b.slots_free = 2;
   b.blocks_room = 1000;
   b.blocks_per_end = 10;
   b.end_interval_ns = 400 * kMillisecondNs;
-  b.waiting[0] = {.priority = 0, .tokens = 500, .blocks = 32, .sequences = 1};
-  b.waiting[1] = {.priority = 5, .tokens = 2000, .blocks = 125, .sequences = 1};
-  b.waiting_levels = 2;
-  b.running_prefill_tokens = 300;
+  add(b.level(5).waiting, 2000);
+  add(b.level(0).waiting, 500);
+  b.aged.tokens = 300;
   return b;
 }
-
-// Of blocks of 16.
-PromptNeed uncached(uint32_t tokens) { return {.length = tokens, .tokens = tokens, .blocks = (tokens + 15) / 16}; }
 
 TEST(Forecast, IsTheBacklogOverTheRateThenTheOwnPrompt) {
   const Forecast f = forecast(basis(), newcomer(basis(), 0, uncached(100)));
   EXPECT_EQ(f.start_ns, 850 * kMillisecondNs) << "50 ms of the step, 300 + 500 tokens";
   EXPECT_EQ(f.first_token_ns, 950 * kMillisecondNs);
   ForecastBasis with_context = basis();
-  with_context.prefill_position_ns = 1e4;
-  EXPECT_EQ(forecast(with_context, newcomer(basis(), 0, uncached(100))).first_token_ns, 1000 * kMillisecondNs)
-      << "and 100 * 100 / 2 positions";
+  with_context.pace.position_ns = 1e4;
+  EXPECT_EQ(forecast(with_context, newcomer(basis(), 0, uncached(100))).first_token_ns, 2250 * kMillisecondNs)
+      << "and 100 * 100 / 2 positions, 500 * 500 / 2 before them";
   const PromptNeed last_tenth{.length = 100, .tokens = 10, .blocks = 7};
-  EXPECT_EQ(forecast(with_context, newcomer(basis(), 0, last_tenth)).first_token_ns, 869'500 * kMillisecondNs / 1000)
-      << "10 tokens, and 10 * 95 positions";
+  const Forecast cached = forecast(with_context, newcomer(basis(), 0, last_tenth));
+  EXPECT_EQ(cached.first_token_ns - cached.start_ns, 19'500'000) << "10 tokens, and 10 * 95 positions";
 }
 
 TEST(Forecast, CountsOnlyWhatGoesBeforeByPriority) {
-  EXPECT_EQ(newcomer(basis(), -1, uncached(1)).tokens_before, 300u);
-  EXPECT_EQ(newcomer(basis(), 4, uncached(1)).tokens_before, 800u);
-  EXPECT_EQ(newcomer(basis(), 5, uncached(1)).tokens_before, 2800u);
-  EXPECT_EQ(newcomer(basis(), 5, uncached(1)).sequences_before, 2u);
+  ForecastBasis b = basis();
+  add(b.level(3).prefilling, 1000);
+  EXPECT_EQ(newcomer(b, -1, uncached(1)).before.tokens, 300u) << "what has aged";
+  EXPECT_EQ(newcomer(b, 2, uncached(1)).before.tokens, 800u) << "what runs has a worse priority";
+  EXPECT_EQ(newcomer(b, 4, uncached(1)).before.tokens, 1800u);
+  EXPECT_EQ(newcomer(b, 5, uncached(1000)).before.tokens, 3800u);
+  EXPECT_EQ(newcomer(b, 5, uncached(1000)).before.sequences, 3u);
+}
+
+TEST(Forecast, AShortPromptSharesItsStepsWithOtherShortOnesAlone) {
+  ForecastBasis b;
+  b.pace = b.pace_alone = {.token_ns = 1e6, .step_tokens = 100};
+  b.slots_free = 10;
+  b.blocks_room = 10'000;
+  ForecastLevel& level = b.level(0);
+  add(level.prefilling, 6000);
+  level.first_tokens = 6000;
+  const auto ms = [&b](uint32_t tokens) {
+    return forecast(b, newcomer(b, 0, uncached(tokens))).first_token_ns / kMillisecondNs;
+  };
+  EXPECT_EQ(ms(60), 200) << "half of two steps";
+  EXPECT_EQ(ms(1500), 3000) << "a quarter of what the first has left";
+  EXPECT_EQ(ms(5000), 11'000);
+  add(level.waiting, 3000);
+  EXPECT_EQ(ms(60), 200);
+  add(level.waiting, 400);
+  EXPECT_EQ(ms(60), 1000) << "short itself";
+  add(b.level(-1).waiting, 3000);
+  EXPECT_EQ(ms(60), 7000) << "of a better priority, which goes before it whatever its length";
+
+  // Nobody is longer: all advance together at the full rate.
+  ForecastBasis alike;
+  alike.pace = alike.pace_alone = {.token_ns = 1e6, .step_tokens = 100};
+  alike.slots_free = 10;
+  alike.blocks_room = 10'000;
+  add(alike.level(0).waiting, 300);
+  EXPECT_EQ(forecast(alike, newcomer(alike, 0, uncached(200))).first_token_ns, 500 * kMillisecondNs);
+}
+
+TEST(Forecast, LevelsBeyondTheLastCountAsTheLast) {
+  ForecastBasis b;
+  for (const int32_t priority : {50, 10, 90, 20, 80, 30, 70, 40, 60, 0}) {
+    add(b.level(priority).waiting, 16);
+    ++b.level(priority).running;
+  }
+  ASSERT_EQ(b.level_count, kForecastLevels);
+  EXPECT_EQ(b.levels.front().priority, 0);
+  EXPECT_EQ(newcomer(b, 100, uncached(1)).before.tokens, 160u) << "nobody is lost";
+  EXPECT_EQ(gives_way_to(b, -1), 10u);
+  EXPECT_EQ(newcomer(b, 35, uncached(1)).before.tokens, 64u);
+}
+
+TEST(Forecast, SizesDoubleFromSixteenOn) {
+  EXPECT_EQ(size_of_prompt(0), 0u);
+  EXPECT_EQ(size_of_prompt(16), 0u);
+  EXPECT_EQ(size_of_prompt(17), 1u);
+  EXPECT_EQ(size_of_prompt(32), 1u);
+  EXPECT_EQ(size_of_prompt(8192), 9u);
+  EXPECT_EQ(size_of_prompt(UINT64_MAX), kForecastSizes - 1);
 }
 
 TEST(Forecast, WaitsForSlotsAndBlocksWhereTheyComeLater) {
@@ -62,9 +125,8 @@ TEST(Forecast, WaitsForSlotsAndBlocksWhereTheyComeLater) {
   b.slots_free = 2;
   b.blocks_room = 10;  // 39 blocks and one to grow into, 30 too many: three must end
   EXPECT_EQ(forecast(b, newcomer(b, 0, uncached(100))).start_ns, 3050 * kMillisecondNs);
-  b.running[0] = {.priority = 0, .sequences = 5};  // neither gives way to its equals
-  b.running[1] = {.priority = 3, .sequences = 2};
-  b.running_levels = 2;
+  b.level(0).running = 5;  // they do not give way to their equals
+  b.level(3).running = 2;
   EXPECT_EQ(forecast(b, newcomer(b, 0, uncached(100))).start_ns, 1050 * kMillisecondNs) << "two give way, one must end";
   EXPECT_EQ(gives_way_to(b, -1), 7u);
 }
@@ -72,6 +134,8 @@ TEST(Forecast, WaitsForSlotsAndBlocksWhereTheyComeLater) {
 TEST(Forecast, AShortPromptTakesAStepAllTheSame) {
   ForecastBasis b = basis();
   // A full step of 100 tokens takes 100 ms: 40, and 0.6 for each token.
+  b.levels = {};
+  b.level_count = 0;
   b.pace = {.token_ns = 1e6, .short_step_ns = 40e6, .step_tokens = 100};
   b.pace_alone = {.token_ns = 0.5e6, .short_step_ns = 20e6, .step_tokens = 100};
   const auto own_ms = [&b](uint32_t tokens) {
@@ -137,17 +201,22 @@ TEST(ForecastBasis, FollowsTheScheduler) {
     ASSERT_TRUE(harness.submit(std::move(request)).ok());
   }
   ForecastBasis b = harness.scheduler.forecast_basis();
-  ASSERT_EQ(b.waiting_levels, 2u);
-  EXPECT_EQ(b.waiting[0].priority, -3);
-  EXPECT_EQ(b.waiting[0].tokens, 10u);
-  EXPECT_EQ(b.waiting[1].tokens, 30u);
-  EXPECT_EQ(b.waiting[1].sequences, 3u);
+  ASSERT_EQ(b.level_count, 2u);
+  EXPECT_EQ(b.levels[0].priority, -3);
+  EXPECT_EQ(b.levels[0].waiting[0].tokens, 10u);
+  EXPECT_EQ(b.levels[1].waiting[0].tokens, 30u);
+  EXPECT_EQ(b.levels[1].waiting[0].positions, 3 * 50u);
+  EXPECT_EQ(b.levels[1].waiting[0].sequences, 3u);
   EXPECT_EQ(b.slots_free, 2u);
   for (int i = 0; i < 9; ++i) harness.step();
   b = harness.scheduler.forecast_basis();
   EXPECT_TRUE(b.known);
   EXPECT_EQ(b.slots_free, 0u);
-  EXPECT_EQ(b.waiting_levels, 1u);
+  ASSERT_EQ(b.level_count, 2u);
+  EXPECT_EQ(b.levels[0].running, 1u) << "of the best priority";
+  EXPECT_EQ(b.levels[0].waiting[0].sequences, 0u);
+  EXPECT_EQ(b.levels[1].running, 1u);
+  EXPECT_EQ(b.levels[1].waiting[0].sequences, 2u);
   EXPECT_GT(b.pace.token_ns, 0);
   EXPECT_GT(b.pace_alone.short_step_ns, 0);
   EXPECT_GT(b.blocks_per_end, 0u);
@@ -158,7 +227,7 @@ TEST(ForecastBasis, FollowsTheScheduler) {
   EXPECT_GT(start_of(3), start_of(2));
   harness.run();
   b = harness.scheduler.forecast_basis();
-  EXPECT_EQ(b.waiting_levels, 0u);
+  EXPECT_EQ(b.level_count, 0u);
   EXPECT_GT(b.end_interval_ns, 0) << "four have ended";
   EXPECT_EQ(harness.problem, "");
 }
@@ -197,18 +266,19 @@ TEST(EngineForecast, RefusesAtTheDoorWhatCannotMeetItsDeadline) {
   backend->await_hang();
   // Some 3.5 s of prompt are left, and half a second of the step.
   uint32_t retry = 0;
-  const Status late = engine.submit(with_deadline(2, 100, kSecondNs), &retry);
+  const Status late = engine.submit(with_deadline(2, 2500, 3 * kSecondNs), &retry);
   EXPECT_EQ(late.code(), StatusCode::kDeadlineExceeded);
-  EXPECT_THAT(late.message(), HasSubstr("is predicted in 4."));
-  EXPECT_THAT(late.message(), HasSubstr("objective of 1.00 s"));
+  EXPECT_THAT(late.message(), HasSubstr("is predicted in 6."));
+  EXPECT_THAT(late.message(), HasSubstr("objective of 3.00 s"));
   EXPECT_GE(retry, 3u);
   EXPECT_LE(retry, 5u);
   // Alone it would take longer than that already.
   EXPECT_THAT(engine.submit(with_deadline(3, 3000, kSecondNs)).message(), HasSubstr("even with the machine to itself"));
   EXPECT_TRUE(engine.submit(with_deadline(4, 100, 60 * kSecondNs)).ok());
   EXPECT_TRUE(engine.submit(with_deadline(5, 100, 0)).ok()) << "without an objective it may wait";
-  // What is in the inbox stands before newcomers too: 4.1 s before these two, more before the next.
-  EXPECT_FALSE(engine.submit(with_deadline(6, 10, 4'150 * kMillisecondNs)).ok());
+  // What is in the inbox stands before newcomers too: a short one would have its first token behind the next step, after
+  // 1.0 s, but two are before it.
+  EXPECT_THAT(engine.submit(with_deadline(6, 10, 1'200 * kMillisecondNs)).message(), HasSubstr("in 1.4"));
   backend->release();
   EXPECT_EQ(collector.await_end(1).outcome, Outcome::kFinished);
   collector.await_ends(3);
@@ -309,7 +379,9 @@ TEST(ForecastBasis, CountsOfWhatWaitsOnlyWhatIsNotCached) {
   ASSERT_TRUE(harness.submit(make_request(2, make_prompt(20, 60), 9)).ok());
   harness.step();
   for (RequestId id = 3; id <= 4; ++id) ASSERT_TRUE(harness.submit(make_request(id, prompt, 2)).ok());
-  const WaitingLevel level = harness.scheduler.forecast_basis().waiting[0];
+  const ForecastBasis b = harness.scheduler.forecast_basis();
+  ASSERT_EQ(b.level_count, 1u);
+  const PromptLoad level = sum_of(b.levels[0].waiting);
   const auto block_size = static_cast<uint32_t>(harness.backend->info().block_size);
   const uint32_t hits = 19 / block_size;
   ASSERT_GT(hits, 0u);
@@ -352,7 +424,9 @@ TEST(ForecastBasis, CountsABeginningThatSeveralWaitWithOnce) {
     prompt.insert(prompt.end(), 4, static_cast<TokenId>(id));
     ASSERT_TRUE(harness.submit(make_request(id, prompt, 2)).ok());
   }
-  const WaitingLevel level = harness.scheduler.forecast_basis().waiting[0];
+  const ForecastBasis b = harness.scheduler.forecast_basis();
+  ASSERT_EQ(b.level_count, 1u);
+  const PromptLoad level = sum_of(b.levels[0].waiting);
   EXPECT_EQ(level.tokens, 20u + 4 + 4) << "blocks are of 4 tokens";
   EXPECT_EQ(level.blocks, 5u + 1 + 1);
   harness.run();
