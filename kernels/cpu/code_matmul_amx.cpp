@@ -344,8 +344,6 @@ template <typename Codes, bool kFactors>
 void multiply_call(const Call& call) {
   const int64_t tiles = (call.rows + kTileRowsMax - 1) / kTileRowsMax;
   switch ((call.rows + tiles - 1) / tiles) {
-    case 8:
-      return multiply_rows<Codes, kFactors, 8>(call);
     case 9:
       return multiply_rows<Codes, kFactors, 9>(call);
     case 10:
@@ -372,12 +370,12 @@ struct Choice {
 
 Choice choose(const PanelFormat& format) {
   const bool wide = format.group == kInt8Codes;
-  if (format.kind == PanelKind::kCode8) return {multiply_call<Codes8Amx, false>, 17};
+  if (format.kind == PanelKind::kCode8) return {multiply_call<Codes8Amx, false>, 20};
   if (format.kind == PanelKind::kCode6 && !wide && !format.has_min && format.scale_factors) {
-    return {multiply_call<Codes6Amx, true>, 16};
+    return {multiply_call<Codes6Amx, true>, 12};
   }
   if (format.kind != PanelKind::kCode4 || !wide) return {nullptr, 0};
-  if (!format.has_min && !format.scale_factors) return {multiply_call<Codes4Amx<false>, false>, 12};
+  if (!format.has_min && !format.scale_factors) return {multiply_call<Codes4Amx<false>, false>, 10};
   if (!format.has_min) return {nullptr, 0};
   return {format.scale_factors ? multiply_call<Codes4Amx<true>, true> : multiply_call<Codes4Amx<true>, false>, 12};
 }
