@@ -233,19 +233,14 @@ double CostModel::clip_for(double error) {
   return kErrorMax;
 }
 
-// A step of the random walk. A coefficient whose uncertainty is at its bound keeps that, but what it shares with the
-// others is renewed like theirs: who is not seen for long still follows a change of the machine's speed. Scaling rows
-// and columns alike keeps the matrix positive semi-definite.
+// A step of the random walk, of those coefficients whose uncertainty is not at its bound yet. Adding a masked positive
+// semi-definite matrix keeps the covariance one.
 void CostModel::walk(double common, double own) {
-  Vector scales;
-  for (size_t i = 0; i < kSize; ++i) {
-    const double bound = std::max(covariance_[i][i], kWalkBound);
-    const double walked = covariance_[i][i] + common + own * kShared[i][i];
-    scales[i] = walked > bound ? std::sqrt(bound / walked) : 1;
-  }
+  Vector walks;
+  for (size_t i = 0; i < kSize; ++i) walks[i] = covariance_[i][i] < kWalkBound ? 1 : 0;
   for (size_t i = 0; i < kSize; ++i) {
     for (size_t k = 0; k < kSize; ++k) {
-      covariance_[i][k] = scales[i] * scales[k] * (covariance_[i][k] + common + own * kShared[i][k]);
+      covariance_[i][k] += walks[i] * walks[k] * (common + own * kShared[i][k]);
     }
   }
 }

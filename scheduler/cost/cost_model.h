@@ -13,7 +13,7 @@
 // their ratio:
 //   - The walk has a part common to all coefficients, because what changes is mostly the machine's speed as a whole,
 //     and a smaller one of each coefficient's own, which knots share the more the nearer they are. A change of speed is
-//     followed within about fifteen steps; shapes that were long not seen follow for the most part.
+//     followed within about fifteen steps; shapes that were long not seen follow in part.
 //   - e is clipped at kClipErrors times the running median error (Huber), so that a single slow step hardly counts.
 //     Four in a row beyond the clip on the same side are no outliers but a change: then the filter opens up.
 //   - A coefficient's uncertainty stops growing at a bound, so that nothing blows up where a shape is never seen.

@@ -131,25 +131,6 @@ TEST(CostModel, FollowsAChangeOfSpeedWithinSomeTensOfSteps) {
   }
 }
 
-// A slow spell, seen in long prompts, that is over by the time that short requests come.
-TEST(CostModel, AShapeThatWasLongNotSeenFollowsToo) {
-  CostCoefficients truth;
-  for (size_t i = 0; i < kCostKnotCount; ++i) truth.token_ns[i] = 2e6 + 0.5e6 * kCostKnots[i];
-  truth.prefill_position_ns = truth.decode_position_ns = 200;
-  CostModel model(truth, CostModel::Prior::kCalibrated);
-  const auto run = [&](uint32_t tokens, uint32_t depth, double factor) {
-    const StepShape step{.prefill_rows = 1, .prefill_tokens = tokens, .prefill_context = uint64_t{tokens} * depth};
-    model.learn(step, static_cast<TimeNs>(factor * predict_ns(truth, step)));
-  };
-  for (uint32_t i = 0; i < 2000; ++i) run(20 + i % 50, 40, 1);
-  for (uint32_t i = 0; i < 60; ++i) run(512, 256 + 512 * (i % 6), 6);
-  const StepShape deep{.prefill_rows = 1, .prefill_tokens = 512, .prefill_context = 512 * 4000};
-  ASSERT_GT(model.predict_ns(deep), 4 * predict_ns(truth, deep));
-  for (uint32_t i = 0; i < 60; ++i) run(20 + i % 50, 40, 1);
-  // All but what it took for a change of that coefficient alone.
-  EXPECT_LT(model.predict_ns(deep), 1.9 * predict_ns(truth, deep));
-}
-
 TEST(CostModel, KnowsWhatTheMachineDidUndisturbed) {
   const SimProfile& profile = sim_profiles().front();
   CostModel model(guess_costs(profile.info), CostModel::Prior::kCalibrated);
@@ -159,6 +140,11 @@ TEST(CostModel, KnowsWhatTheMachineDidUndisturbed) {
   for (int i = 0; i < 30; ++i) model.learn(step, static_cast<TimeNs>(4 * calibrated));
   EXPECT_GT(model.predict_ns(step), 2 * calibrated);
   EXPECT_EQ(model.predict_undisturbed_ns(step), calibrated);
+  const StepShape deep{.prefill_rows = 1, .prefill_tokens = 64, .prefill_context = 64 * 100'000};
+  const double position_ns = model.undisturbed_position_ns();
+  for (int i = 0; i < 30; ++i) model.learn(deep, static_cast<TimeNs>(6 * model.predict_undisturbed_ns(deep)));
+  EXPECT_GT(model.coefficients().prefill_position_ns, 2 * position_ns);
+  EXPECT_EQ(model.undisturbed_position_ns(), position_ns);
   for (int i = 0; i < 90; ++i) model.learn(step, static_cast<TimeNs>(calibrated / 4));
   EXPECT_LT(model.predict_undisturbed_ns(step), calibrated / 2) << "the calibration was disturbed itself";
 }
