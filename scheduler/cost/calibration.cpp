@@ -11,10 +11,10 @@ namespace {
 constexpr double kChunksPart = 0.4;
 constexpr double kDepthPart = 0.5;
 constexpr double kDecodesPart = 0.75;
-constexpr double kKindPart = 0.05;    // of the time, for all steps of one kind but the first
+constexpr double kKindPart = 0.08;    // of the time, for all steps of one kind but the first
 constexpr uint32_t kChunkMin = 16;    // tokens; what fewer take, decodes tell
 constexpr uint32_t kDepthMin = 256;   // worth measuring at
-constexpr uint32_t kDepthMax = 4096;  // enough to see what context costs
+constexpr uint32_t kDepthMax = 2048;  // enough to see what context costs
 constexpr uint32_t kDeepenChunk = 256;
 constexpr uint32_t kDeepChunk = 64;
 constexpr uint32_t kDeepChunkDepth = 1024;
