@@ -80,7 +80,7 @@ class Calibrator {
   struct Kind {
     std::vector<ProbeRow> rows;
     StepShape shape;
-    std::vector<TimeNs> durations;  // one at least
+    std::vector<TimeNs> durations;  // none only in repeated_
     TimeNs total_ns = 0;
   };
 

@@ -97,7 +97,8 @@ struct ForecastBasis {
   std::array<ForecastLevel, kForecastLevels> levels{};  // best first
   uint32_t level_count = 0;
 
-  // That of a priority; made where there is none and there is room, or else the last one. Priorities come in any order.
+  // That of a priority, made where there is none. Beyond kForecastLevels the worst are one, with the best priority of
+  // theirs. Priorities come in any order.
   ForecastLevel& level(int32_t priority);
 };
 
